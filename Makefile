@@ -1,0 +1,102 @@
+# Everything works on a fresh machine with python3 (3.11 or newer), its venv module and make.
+# Each target makes .venv by itself; `make clean` removes it again.
+
+PYTHON   ?= python3
+VENV     ?= .venv
+BIN      := $(VENV)/bin
+RUN      := $(VENV)/.run
+DEV      := $(VENV)/.dev
+ROOMS    := app.py settings.py slicewatch.py charts collectors diagnosis exporter fleet history \
+            pages simulator
+PORT     ?= 8501
+ARGS     ?=
+PYTEST_ARGS ?=
+# Ray and Streamlit both phone home by default; nothing of ours should.
+export RAY_USAGE_STATS_ENABLED = 0
+export STREAMLIT_BROWSER_GATHER_USAGE_STATS = false
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve headless test lint types format unit screenshots bench system-check \
+        constraints clean
+
+help: ## Say what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
+	  awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# --- environments ------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Slicewatch needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)." \
+	         "Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
+	@echo "Making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; \
+	    rm -rf $(VENV); exit 1; }
+
+$(RUN): requirements.txt requirements-headless.txt constraints.txt | $(BIN)/python
+	@echo "Installing what the demo and the dashboard need (a minute or two the first time) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUN)
+	@echo "Installing what the tests need …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+# --- running -----------------------------------------------------------------------------------
+
+demo: $(RUN) ## A real local Ray cluster with TPU-labelled hosts, and the dashboard on it
+	@$(BIN)/python -m slicewatch demo $(ARGS)
+
+serve: $(RUN) ## The dashboard on your own cluster (kubeconfig; ARGS="--ray-address URL" without one)
+	@$(BIN)/python -m slicewatch serve $(ARGS)
+
+headless: $(RUN) ## /metrics and /api/v1 on your own cluster, without the dashboard
+	@$(BIN)/python -m slicewatch serve --headless $(ARGS)
+
+# --- checking ----------------------------------------------------------------------------------
+
+test: system-check lint unit ## Set up everything, then lint, types, walls and all tests
+
+unit: $(DEV)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV) types ## Style, import order, types and the walls between the rooms
+	@echo "ruff …" && $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	@echo "import-linter …" && $(BIN)/lint-imports --no-cache >$(VENV)/walls.log 2>&1 || \
+	  { cat $(VENV)/walls.log; exit 1; }
+
+types: $(DEV)
+	@echo "mypy …" && $(BIN)/mypy
+
+format: $(DEV) ## Put the code into the one format
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+system-check: ## Name the real parts whose tests are skipped because a program is missing
+	@missing=0; \
+	say() { command -v "$$1" >/dev/null 2>&1 || [ -n "$$3" ] && command -v "$$3" >/dev/null 2>&1 || \
+	  { missing=1; echo "not installed: $$1: the tests that $$2 are skipped (Debian: apt-get install $$4)"; }; }; \
+	say chromium "drive the dashboard in a real browser" google-chrome chromium; \
+	say promtool "check the alert rules and the exposition" "" prometheus; \
+	say prometheus "scrape the exporter with a real Prometheus" "" prometheus; \
+	say amtool "route alerts through a real Alertmanager" alertmanager prometheus-alertmanager; \
+	say kubectl "talk to the simulated Kubernetes API as a person does" "" kubernetes-client; \
+	[ $$missing = 0 ] && echo "All real parts are here: Chromium, Prometheus, Alertmanager, kubectl." || true
+
+screenshots: $(DEV) ## Pictures of each page, healthy and broken, into docs/images
+	@$(BIN)/python -m tests.screenshots $(ARGS)
+
+bench: $(DEV) ## Benchmarks: time and memory against fleet size
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# --- housekeeping ------------------------------------------------------------------------------
+
+constraints: $(DEV) ## Write constraints.txt from what .venv holds now
+	@{ sed -n '/^#/p' constraints.txt; \
+	   $(BIN)/python -m pip freeze --exclude pip --exclude setuptools; } >constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## Remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build \
+	  ./*.egg-info
