@@ -75,14 +75,16 @@ format: $(DEV) ## Put the code into the one format
 
 system-check: ## Name the real parts whose tests are skipped because a program is missing
 	@missing=0; \
-	say() { command -v "$$1" >/dev/null 2>&1 || [ -n "$$3" ] && command -v "$$3" >/dev/null 2>&1 || \
-	  { missing=1; echo "not installed: $$1: the tests that $$2 are skipped (Debian: apt-get install $$4)"; }; }; \
-	say chromium "drive the dashboard in a real browser" google-chrome chromium; \
-	say promtool "check the alert rules and the exposition" "" prometheus; \
-	say prometheus "scrape the exporter with a real Prometheus" "" prometheus; \
-	say amtool "route alerts through a real Alertmanager" alertmanager prometheus-alertmanager; \
-	say kubectl "talk to the simulated Kubernetes API as a person does" "" kubernetes-client; \
-	[ $$missing = 0 ] && echo "All real parts are here: Chromium, Prometheus, Alertmanager, kubectl." || true
+	say() { \
+	  if ! command -v "$$1" >/dev/null 2>&1; then missing=1; \
+	    echo "skipped for want of $$1 (Debian: apt-get install $$2): the tests that $$3"; fi; }; \
+	say chromium chromium "drive the dashboard in a real browser"; \
+	say promtool prometheus "check the alert rules and the exposition"; \
+	say prometheus prometheus "scrape the exporter with a real Prometheus"; \
+	say amtool prometheus-alertmanager "route alerts through a real Alertmanager"; \
+	say kubectl kubernetes-client "talk to the simulated Kubernetes API as a person does"; \
+	if [ $$missing = 0 ]; then \
+	  echo "Nothing is skipped: Chromium, Prometheus, Alertmanager and kubectl are here."; fi
 
 screenshots: $(DEV) ## Pictures of each page, healthy and broken, into docs/images
 	@$(BIN)/python -m tests.screenshots $(ARGS)
