@@ -77,13 +77,15 @@ GENERATIONS: Final[dict[str, Generation]] = {
     )
 }
 
-# 2x8 is in Ray's lists only; the rest is on GKE's.
 _FLAT: Final[dict[str, tuple[str, ...]]] = {
     "v2": ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16"),
     "v3": ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32"),
     "v5e": ("1x1", "2x2", "2x4", "2x8", "4x4", "4x8", "8x8", "8x16", "16x16"),
     "v6e": ("1x1", "2x2", "2x4", "2x8", "4x4", "4x8", "8x8", "8x16", "16x16"),
 }
+RAY_ONLY: Final = frozenset({"2x8"})
+"""Ray accepts these; GKE does not sell them."""
+
 _SMALL_3D: Final = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4")
 
 RAY_V7X: Final = frozenset(
@@ -212,16 +214,20 @@ def _size_and_spread(name: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=512)
-def topology_from_pod_type(pod_type: str) -> tuple[str, ...]:
-    """The shapes that a pod type can be, most cube-like first: ``v6e-16`` is 4x4, else 2x8.
+def topologies_of_pod_type(pod_type: str) -> tuple[str, ...]:
+    """The shapes that a pod type can be, most cube-like first: ``v6e-16`` is 4x4.
 
-    Empty when the pod type is malformed or no listed shape has that many chips.
+    A shape that only Ray lists (2x8) counts where nothing else has that many chips. Empty when
+    the pod type is malformed or no listed shape fits.
     """
     parsed = split_pod_type(pod_type)
     if parsed is None:
         return ()
     generation, chips = parsed
-    return tuple(name for name in real_topologies(generation) if _size_and_spread(name)[0] == chips)
+    names = tuple(
+        name for name in real_topologies(generation) if _size_and_spread(name)[0] == chips
+    )
+    return tuple(name for name in names if name not in RAY_ONLY) or names
 
 
 def ray_accepts(generation: str, name: str) -> bool:
