@@ -34,7 +34,7 @@ $(BIN)/python:
 	  { echo "python3 -m venv failed; on Debian: apt-get install python3-venv" >&2; \
 	    rm -rf $(VENV); exit 1; }
 
-$(RUN): requirements.txt requirements-headless.txt constraints.txt | $(BIN)/python
+$(RUN): requirements.txt requirements-dashboard.txt requirements-headless.txt constraints.txt | $(BIN)/python
 	@echo "Installing what the demo and the dashboard need (a minute or two the first time) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
