@@ -1,0 +1,215 @@
+"""The report in sentences, the same ones in the terminal and on every page.
+
+Names come from clusters and are put in as they are: whoever shows a sentence escapes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from diagnosis.finding import Finding, Report
+from fleet.model import SLICE_STATUSES, Host, PlacementGroup, Slice, SliceStatusName
+from fleet.observation import SourceStatus
+from fleet.times import format_duration
+
+CANNOT_RUN: frozenset[SliceStatusName] = frozenset({"incomplete", "broken"})
+
+PROBLEMS: dict[str, str] = {
+    "PodUnschedulable": "its pod cannot be scheduled",
+    "PodCrashLooping": "its pod keeps crashing",
+    "PodFailed": "its pod failed",
+    "PodNotReady": "its pod is not ready",
+    "NodeNotReady": "its Kubernetes node is not ready",
+    "NodeGone": "its Kubernetes node is gone",
+    "RayletDead": "its Ray node is dead while the pod runs",
+    "RayNodeNeverJoined": "its pod runs but never joined Ray",
+    "PodMissing": "its pod does not exist",
+    "ScaleUpFailed": "the cloud had no capacity for it",
+}
+"""What keeps a host from working, as the end of "worker 2: …"."""
+
+ROLES: dict[str, str] = {
+    "slice": "a whole slice",
+    "multislice": "several whole slices",
+    "subslice": "a sub-slice",
+    "head": "a slice's head",
+    "other": "bundles",
+}
+
+NOTHING_FOUND = "No TPU slice was found."
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 slice``, ``3 slices``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def status_of(report: Report, item: Slice) -> SliceStatusName:
+    """The slice's status; one that nobody judged is ``unknown``."""
+    return report.statuses.get(item.id, "unknown")
+
+
+def headline(report: Report) -> str:
+    """One sentence that sums the fleet up, worst first; it never claims health for the unseen."""
+    slices = report.fleet.slices
+    tally = Counter(status_of(report, item) for item in slices)
+    failed = sum(tally[status] for status in CANNOT_RUN)
+    parts = []
+    if not slices:
+        parts.append(NOTHING_FOUND)
+    elif failed:
+        parts.append(f"{failed:,} of {count(len(slices), 'slice')} cannot run.")
+    elif tally["unknown"] == len(slices):
+        parts.append(f"Nothing can be said about the {count(len(slices), 'slice')}.")
+    else:
+        parts.append(_all_well(tally, len(slices)))
+    if tally["unknown"] and (failed or tally["unknown"] < len(slices)):
+        parts.append(f"{count(tally['unknown'], 'slice')} cannot be seen well enough to say.")
+    stuck = [item for item in report.fleet.placement_groups if _stuck(report, item)]
+    if stuck:
+        parts.append(f"{count(len(stuck), 'placement group')} cannot go on.")
+    silent = [source.name for source in report.fleet.sources if source.status == "down"]
+    parts.append(_findings(report, bool(tally["unknown"] or silent)))
+    if silent:
+        parts.append(f"{count(len(silent), 'source')} cannot be reached.")
+    return " ".join(part for part in parts if part)
+
+
+def _all_well(tally: Counter[SliceStatusName], total: int) -> str:
+    """Nothing failed: what the slices that can be seen are up to."""
+    seen = total - tally["unknown"]
+    present = [
+        (status, tally[status])
+        for status in SLICE_STATUSES
+        if tally[status] and status != "unknown"
+    ]
+    words = ", ".join(f"{number:,} {status}" for status, number in present)
+    if tally["forming"]:
+        return f"{count(seen, 'slice')}: {words}."
+    if seen < total:
+        return f"{seen:,} of {total:,} slices are whole: {words}."
+    if total == 1:
+        return f"The only slice is whole and {present[0][0]}."
+    return f"All {total:,} slices are whole: {words}."
+
+
+def _stuck(report: Report, group: PlacementGroup) -> bool:
+    return any(
+        finding.severity == "critical" and finding.subject.kind == "placement_group"
+        for finding in report.findings
+        if finding.subject.id in (group.key, group.id)
+    )
+
+
+def _findings(report: Report, blind: bool) -> str:
+    if not report.findings:
+        # "Nothing is wrong" is a claim about everything: only when everything was seen.
+        return "" if blind or report.unknowns else "Nothing is wrong."
+    tally = Counter(finding.severity for finding in report.findings)
+    words = ", ".join(f"{number:,} {severity}" for severity, number in tally.items())
+    return f"{count(len(report.findings), 'finding')}: {words}."
+
+
+def shape(item: Slice) -> str:
+    """``v6e 4x4``; what is not known is left out."""
+    return " ".join(part for part in (item.generation, item.topology_name) if part) or "shape ?"
+
+
+def hosts_ratio(item: Slice) -> str:
+    """``3 of 4 hosts``; ``3 hosts`` where the topology is not known."""
+    if item.hosts_expected is None:
+        return f"{count(item.hosts_alive, 'host')}, unknown how many it needs"
+    return f"{item.hosts_alive:,} of {count(item.hosts_expected, 'host')}"
+
+
+def host_name(host: Host) -> str:
+    """``worker 2``, or its pod or key where it has no worker id."""
+    return f"worker {host.worker_id}" if host.worker_id is not None else host.pod_name or host.key
+
+
+def host_trouble(host: Host) -> str:
+    """Why this host cannot work, in words; empty when it can."""
+    if host.duplicate:
+        return "another live host claims the same worker id or hostname"
+    if host.problem is not None:
+        return PROBLEMS.get(host.problem, host.problem)
+    return "" if host.state == "ready" else host.state.replace("_", " ")
+
+
+def slice_sentence(report: Report, item: Slice) -> str:
+    """What a slice is up to, in a sentence or two."""
+    status = status_of(report, item)
+    since = report.status_since.get(item.id)
+    age = f" for {format_duration(report.fleet.now - since)}" if since is not None else ""
+    start = f"{item.name} is {status}{age}: {hosts_ratio(item)}"
+    if status == "unknown" and item.blind:
+        return f"{start}. It cannot be judged: {', '.join(item.blind)}."
+    troubled = [host for host in item.hosts if host_trouble(host)]
+    if troubled:
+        named = "; ".join(f"{host_name(host)}: {host_trouble(host)}" for host in troubled[:3])
+        more = f"; and {len(troubled) - 3:,} more" if len(troubled) > 3 else ""
+        return f"{start}. {named}{more}."
+    holders = _holders(report, item)
+    return f"{start}, held by {holders}." if holders else f"{start}."
+
+
+def _holders(report: Report, item: Slice) -> str:
+    groups = [group for key in item.held_by if (group := report.fleet.group(key)) is not None]
+    names = [group.label for group in groups[:3]]
+    if len(groups) > 3:
+        names.append(f"{len(groups) - 3:,} more")
+    if not names and item.workers:
+        return f"{count(len(item.workers), 'worker')} without a placement group"
+    return ", ".join(names)
+
+
+def group_sentence(report: Report, group: PlacementGroup) -> str:
+    """What a placement group is up to, and how long it has waited."""
+    want = ROLES.get(group.role, group.role)
+    placed = len(group.bundles) - len(group.unplaced)
+    if group.waiting:
+        wait = f" for {format_duration(group.pending_seconds)}" if group.pending_seconds else ""
+        tries = f" after {count(group.attempts, 'attempt')}" if group.attempts else ""
+        verb = "has lost a host and waits" if group.state == "RESCHEDULING" else "waits"
+        said = f" ({group.scheduling_state})" if group.scheduling_state else ""
+        return (
+            f"{group.label} {verb}{wait}{tries}{said}: "
+            f"{placed:,} of {count(len(group.bundles), 'bundle')} placed."
+        )
+    names = {item.id: item.name for item in report.fleet.slices}
+    where = ", ".join(names.get(key, key) for key in group.slices) or "no slice"
+    alive = sum(worker.alive for worker in group.workers)
+    return (
+        f"{group.label} holds {want} ({count(len(group.bundles), 'bundle')}) on {where}; "
+        f"{count(alive, 'worker')} running."
+    )
+
+
+def source_sentence(source: SourceStatus) -> str:
+    """How one source answered: ``degraded: 100 of 302 placement_groups``."""
+    lost = [
+        f"{part.rows:,} of {part.total:,} {part.part}"
+        if part.total >= 0
+        else f"only {part.rows:,} {part.part}"
+        for part in source.truncated
+    ]
+    lost += [f"no {part}" for part in source.missing]
+    lost += [f"unreadable fields in {part}" for part in source.malformed]
+    detail = source.detail or "; ".join(lost)
+    return f"{source.status}: {detail}" if detail else source.status
+
+
+def completeness(sources: Iterable[SourceStatus]) -> str:
+    """``all 3 sources complete``, or which are not."""
+    asked = [source for source in sources if source.status != "suspended"]
+    bad = [source for source in asked if source.status == "down" or not source.complete]
+    if not asked:
+        return "no source"
+    if not bad:
+        return "its source is complete" if len(asked) == 1 else f"all {len(asked)} sources complete"
+    down = sum(source.status == "down" for source in bad)
+    words = [f"{down} of {count(len(asked), 'source')} down"] if down else []
+    if len(bad) > down:
+        words.append(f"{len(bad) - down} of {count(len(asked), 'source')} incomplete")
+    return ", ".join(words)
