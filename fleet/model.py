@@ -1,8 +1,9 @@
 """What an observation means: slices, their hosts, placement groups and the gangs that run on them.
 
 Everything is frozen. Times are epoch seconds (UTC), durations seconds. ``None`` means "not known",
-never "zero" or "fine". Ids follow the contract: a slice is ``<namespace>/<ray cluster>/<slice name>``,
-with ``-/default/`` in front where Ray runs without Kubernetes.
+never "zero" or "fine". Ids follow the contract: a slice is
+``<namespace>/<ray cluster>/<slice name>``, with ``-/default/`` in front where Ray runs without
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fleet.topology import Topology
 
 HostState = Literal["ready", "not_ready", "missing"]
 """``ready``: can take part in the slice's work. ``not_ready``: something of it is there, but it
-cannot work (the host's ``problem`` says why). ``missing``: the topology wants it, nothing is there."""
+cannot work (the host's ``problem`` says why). ``missing``: the topology wants it, and nothing is
+there."""
 
 HostProblem = Literal[
     "PodUnschedulable",
@@ -192,7 +194,8 @@ class Slice(_Model, kw_only=True):
     ``hosts`` are ordered by worker id and padded with ``missing`` ones up to ``hosts_expected``.
     ``history`` are dead Ray nodes that carried this slice's name. ``seen_by`` holds ``ray``,
     ``kubernetes`` or both. ``first_seen`` is the oldest sign of the present hosts (epoch seconds);
-    ``forming``: younger than the start-up grace, not whole, and no host was lost.
+    ``forming``: younger than the start-up grace, not whole, and no host was lost. ``gated``: pods
+    are held back on purpose by scheduling gates. ``leaving``: every pod of it is being deleted.
     ``blind`` names what cannot be seen and makes the slice ``unknown`` (empty = all seen).
     ``held_by`` are keys of placement groups with chips here; ``head_held_by`` those with its head.
     ``workers`` are all live workers on its hosts, of groups or without.
@@ -216,6 +219,8 @@ class Slice(_Model, kw_only=True):
     seen_by: tuple[str, ...] = ()
     first_seen: float | None = None
     forming: bool = False
+    gated: bool = False
+    leaving: bool = False
     blind: tuple[str, ...] = ()
     held_by: tuple[str, ...] = ()
     head_held_by: tuple[str, ...] = ()
@@ -288,6 +293,15 @@ class ClusterView(_Model, kw_only=True):
         return f"{self.namespace}/{self.cluster}"
 
 
+class StrayRayNode(_Model, kw_only=True):
+    """A live Ray node that counts TPUs but belongs to no slice that can be named."""
+
+    namespace: str
+    cluster: str
+    node: RayNode
+    pod: Pod | None = None
+
+
 class TpuUse(_Model, kw_only=True):
     """What a host's chips did when last sampled, mean over its chips, ratio 0 to 1."""
 
@@ -302,7 +316,7 @@ class Fleet(_Model, kw_only=True):
 
     ``events_by_object``: Kubernetes events by ``(kind, namespace, name)``, oldest first.
     ``tpu_use``: by Ray node id (``<namespace>/<cluster>/<node id>``). ``stray_pods``: TPU pods of
-    a multi-host group that belong to no slice. ``nodes``: by name.
+    a multi-host group that belong to no slice; ``stray_ray_nodes`` likewise. ``nodes``: by name.
     """
 
     now: float
@@ -319,6 +333,7 @@ class Fleet(_Model, kw_only=True):
     slice_objects: tuple[SliceObject, ...] = ()
     events_by_object: dict[tuple[str, str, str], tuple[Event, ...]] = {}
     stray_pods: tuple[Pod, ...] = ()
+    stray_ray_nodes: tuple[StrayRayNode, ...] = ()
     tpu_use: dict[str, TpuUse] = {}
     job_status: dict[str, str] = {}
 

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 Number = int | float | str | None
-"""Ray writes some numbers as strings (``"4742"``), some as ints; read with :func:`fleet.times.number`."""
+"""Ray writes some numbers as strings (``"4742"``); read with :func:`fleet.times.number`."""
 
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -339,7 +339,7 @@ class RayPlacementGroup(_Snake, kw_only=True):
 
 
 class RayActor(_Snake, kw_only=True):
-    """``death_cause`` is kept as the raw JSON text that the collectors shorten; see ``death_reason``."""
+    """``death_cause`` maps one context name (``actor_died_error_context``) to its fields."""
 
     actor_id: str | None = None
     class_name: str | None = None
