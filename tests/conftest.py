@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,11 @@ def root() -> Path:
 def bundles() -> Path:
     """The example clusters with known answers."""
     return ROOT / "tests" / "bundles"
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
