@@ -97,6 +97,26 @@ def subslice_index(topology: Topology, name: str, host: Coord) -> int | None:
     return place[1] * count[0] + place[0]
 
 
+def subslice_box(topology: Topology, name: str, index: int) -> tuple[Coord, Coord] | None:
+    """First host and size in hosts of the ``index``-th sub-slice; the inverse of
+    :func:`subslice_index`. None where there is none, and where ``name`` does not divide the slice,
+    because there Ray gives several places the same number."""
+    size = subslice_shapes(topology).get(name)
+    if size is None or any(w % s for w, s in zip(topology.host_bounds, size, strict=True)):
+        return None
+    nx, ny, nz = (w // s for w, s in zip(topology.host_bounds, size, strict=True))
+    if not 0 <= index < nx * ny * nz:
+        return None
+    if topology.dimensions == 3:
+        rest, z = divmod(index, nz)
+        x, y = divmod(rest, ny)
+    elif _swaps_axes(topology):
+        (x, y), z = divmod(index, ny), 0
+    else:
+        (y, x), z = divmod(index, nx), 0
+    return (x * size[0], y * size[1], z * size[2]), size
+
+
 @lru_cache(maxsize=64)
 def subslices(topology: Topology) -> tuple[SubSlice, ...]:
     """Every sub-slice that Ray could hand out, smallest shapes first, by index within a shape.
