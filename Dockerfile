@@ -44,7 +44,8 @@ ENV PATH=/opt/slicewatch/bin:$PATH \
     SLICEWATCH_HOST=0.0.0.0 \
     SLICEWATCH_PORT=8501
 WORKDIR /app
-COPY LICENSE settings.py slicewatch.py ./
+COPY LICENSE pyproject.toml settings.py slicewatch.py ./
+COPY cli ./cli
 COPY fleet ./fleet
 COPY diagnosis ./diagnosis
 COPY collectors ./collectors
@@ -62,6 +63,7 @@ CMD ["serve", "--headless"]
 
 FROM base AS pages
 COPY app.py ./
+COPY .streamlit ./.streamlit
 COPY pages ./pages
 COPY charts ./charts
 

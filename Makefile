@@ -6,8 +6,6 @@ VENV     ?= .venv
 BIN      := $(VENV)/bin
 RUN      := $(VENV)/.run
 DEV      := $(VENV)/.dev
-ROOMS    := app.py settings.py slicewatch.py charts collectors diagnosis exporter fleet history \
-            pages simulator
 PORT     ?= 8501
 ARGS     ?=
 PYTEST_ARGS ?=

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS_HEADLESS = {"collectors", "diagnosis", "exporter", "fleet", "history"}
+ROOMS_HEADLESS = {"cli", "collectors", "diagnosis", "exporter", "fleet", "history"}
 
 
 @dataclass
