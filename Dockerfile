@@ -14,17 +14,18 @@ ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 FROM ${PYTHON_IMAGE} AS env-headless
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-RUN python -m venv /opt/slicewatch
+# Without pip in it: the base image's own pip installs from outside, and stays behind.
+RUN python -m venv --without-pip /opt/slicewatch
 COPY constraints.txt requirements-headless.txt ./
-RUN /opt/slicewatch/bin/pip install -r requirements-headless.txt
+RUN pip --python /opt/slicewatch/bin/python install -r requirements-headless.txt
 
 FROM env-headless AS env-dashboard
 COPY requirements-dashboard.txt ./
-RUN /opt/slicewatch/bin/pip install -r requirements-dashboard.txt
+RUN pip --python /opt/slicewatch/bin/python install -r requirements-dashboard.txt
 
 FROM env-dashboard AS env-demo
 COPY requirements.txt ./
-RUN /opt/slicewatch/bin/pip install -r requirements.txt
+RUN pip --python /opt/slicewatch/bin/python install -r requirements.txt
 
 # --- what every image has ----------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ LABEL org.opencontainers.image.title="slicewatch" \
 # the root file system may be read-only.
 RUN groupadd --gid 10001 slicewatch \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin slicewatch \
- && pip uninstall --yes --quiet pip setuptools wheel 2>/dev/null || true
+ && python -m pip uninstall --yes --quiet --root-user-action=ignore setuptools wheel pip
 ENV PATH=/opt/slicewatch/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -51,6 +52,8 @@ COPY diagnosis ./diagnosis
 COPY collectors ./collectors
 COPY history ./history
 COPY exporter ./exporter
+# Compiled here, since nothing can be written later.
+RUN python -m compileall -q /app
 EXPOSE 8501
 USER 10001:10001
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \

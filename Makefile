@@ -14,7 +14,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export STREAMLIT_BROWSER_GATHER_USAGE_STATS = false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve headless test lint types format unit screenshots bench system-check \
+.PHONY: help demo serve headless test lint types format unit screenshots bench rules system-check \
         constraints clean
 
 help: ## Say what each target does
@@ -89,6 +89,11 @@ screenshots: $(DEV) ## Pictures of each page, healthy and broken, into docs/imag
 
 bench: $(DEV) ## Benchmarks: time and memory against fleet size
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+rules: $(DEV) ## Alert rules with your own DASHBOARD_URL and RUNBOOK_URL
+	@$(BIN)/python deploy/prometheus/generate.py \
+	  $(if $(DASHBOARD_URL),--dashboard-url $(DASHBOARD_URL)) \
+	  $(if $(RUNBOOK_URL),--runbook-url $(RUNBOOK_URL))
 
 # --- housekeeping ------------------------------------------------------------------------------
 
