@@ -65,3 +65,13 @@ def ici_links(topology: Topology) -> Iterator[tuple[Coord, Coord, bool]]:
 def inside(topology: Topology, host: Coord) -> bool:
     """Whether the slice has a host at ``host``."""
     return all(0 <= at < bound for at, bound in zip(host, topology.host_bounds, strict=True))
+
+
+def link_counts(topology: Topology) -> tuple[int, int]:
+    """How many ICI links there are: those between neighbours, and those that wrap."""
+    plain = wrapping = 0
+    for axis, size in enumerate(topology.dims):
+        lines = topology.chips // size
+        plain += lines * (size - 1)
+        wrapping += lines if topology.wrap[axis] and size > 2 else 0
+    return plain, wrapping

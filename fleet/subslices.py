@@ -121,12 +121,12 @@ def subslice_box(topology: Topology, name: str, index: int) -> tuple[Coord, Coor
 def subslices(topology: Topology) -> tuple[SubSlice, ...]:
     """Every sub-slice that Ray could hand out, smallest shapes first, by index within a shape.
 
-    Where a shape does not divide the slice, Ray's numbers collide and it skips those whose number
-    of hosts is wrong; so does this.
+    Where a shape does not divide the slice, Ray's numbers collide; a collision is no sub-slice (Ray
+    skips those whose number of hosts is wrong).
     """
     bx, by, bz = topology.host_bounds
     found: list[SubSlice] = []
-    for name, size in subslice_shapes(topology).items():
+    for name in subslice_shapes(topology):
         groups: dict[int, list[Coord]] = {}
         for z in range(bz):
             for y in range(by):
@@ -137,7 +137,7 @@ def subslices(topology: Topology) -> tuple[SubSlice, ...]:
         found += [
             SubSlice(name=name, index=index, hosts=frozenset(hosts))
             for index, hosts in sorted(groups.items())
-            if len(hosts) == math.prod(size)
+            if _aligned_box(topology, set(hosts)) == name
         ]
     return tuple(found)
 

@@ -21,6 +21,7 @@ from fleet.places import (
     host_coordinates,
     host_of_chip,
     ici_links,
+    link_counts,
     worker_id_at,
 )
 from fleet.subslices import (
@@ -67,6 +68,7 @@ __all__ = [
     "host_of_chip",
     "ici_links",
     "is_subslice",
+    "link_counts",
     "nearest_topologies",
     "parse_topology",
     "pod_type_of",
