@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 MEBIBYTE = 1024 * 1024
 
@@ -132,11 +132,11 @@ def _archive(path: Path, file: IO[bytes], wanted: Wanted) -> dict[PurePosixPath,
     if not start:
         raise BundleError(f"{path}: empty file")
     try:
-        if start.startswith(b"PK\x03\x04") or start.startswith(b"PK\x05\x06"):
+        if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             members = _zip(path, file, wanted)
         elif start.startswith(b"\x1f\x8b"):
             with gzip.GzipFile(fileobj=file) as unzipped:
-                members = _tar(path, unzipped, wanted)
+                members = _tar(path, cast(IO[bytes], unzipped), wanted)
         elif start[257:262] == b"ustar":
             members = _tar(path, file, wanted)
         else:
@@ -229,7 +229,7 @@ def _tar(path: Path, file: IO[bytes], wanted: Wanted) -> dict[PurePosixPath, byt
                 content = archive.extractfile(member)
                 assert content is not None
                 members.add(relative, _read(content, _shown(member.name), budget))
-            archive.members = []  # the stream is read once; tarfile would keep every header
+            archive.members = []  # type: ignore[attr-defined] # the stream is read once; tarfile would keep every header
     return members.found
 
 

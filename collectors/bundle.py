@@ -264,7 +264,7 @@ def _ray(
     now: float,
 ) -> tuple[RayObservation, ...]:
     objects = {
-        (cluster.metadata.namespace or "", cluster.metadata.name): cluster
+        (cluster.metadata.namespace or "default", cluster.metadata.name): cluster
         for cluster in (kubernetes.ray_clusters if kubernetes else None) or ()
         if cluster.metadata is not None and cluster.metadata.name
     }
@@ -309,7 +309,7 @@ def _ray_cluster(
                 decoded=Decoded(
                     rows=samples,
                     reason="malformed",
-                    detail=f"tpu_metrics: {parsed.malformed[0]}",
+                    detail=parsed.malformed[0],
                     malformed=parsed.malformed,
                 )
             )

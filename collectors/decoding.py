@@ -1,6 +1,6 @@
-"""API answers, bytes to structs: the fast path for good ones, salvage for the rest, never a crash.
+"""API answers, bytes to structs: the fast path for good ones, salvage for the rest, no crash.
 
-Two shapes come in. Kubernetes answers ``{"items": […]}`` (also what ``kubectl get -o json`` prints),
+Two shapes come in. Kubernetes answers ``{"items": […]}`` (as ``kubectl get -o json`` prints it),
 Ray's state API ``{"result": bool, "msg", "data": {"result": {"total", …, "result": […]}}}``.
 msgspec takes 0.5 s for 10,000 pods where the official client's models take 17 s, so everything
 that can be decoded in one go is; only what fails is looked at row by row.
@@ -8,8 +8,6 @@ that can be decoded in one go is; only what fails is looked at row by row.
 
 from __future__ import annotations
 
-import codecs
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -17,8 +15,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
+from collectors.loose_json import Unreadable, as_utf8, deep, peel, python_json, shorten, text_of
 from collectors.privacy import without_private_values
-from collectors.salvage import Notes, expected, json_type, salvage_struct
+from collectors.salvage import Notes, json_type, salvage_struct
 from fleet.observation import (
     Event,
     Node,
@@ -59,12 +58,6 @@ ROW_LIMIT = 10_000
 DEFAULT_ROW_LIMIT = 100
 """What Ray gives to whoever asks for no limit."""
 
-PYTHON_JSON_LIMIT = 64 * 1024 * 1024
-"""Python's own parser (NaN, odd escapes) takes ten times the size in memory: not beyond this."""
-
-DETAIL_LENGTH = 300
-"""A sentence for people; a server's error page can be megabytes."""
-
 T = TypeVar("T")
 
 
@@ -74,6 +67,7 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     ``rows`` is ``None`` when nothing could be read; then ``reason`` says why in one word of
     :class:`~fleet.observation.SourceStatus` and ``detail`` in a sentence. With rows, a ``reason``
     means that some are missing (``truncated``) or were read in part only (``malformed``).
+    Each text of ``malformed`` starts with the part's name and a colon.
     ``continue_token`` asks Kubernetes for the next page.
     """
 
@@ -83,13 +77,6 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     malformed: tuple[str, ...] = ()
     truncation: Truncation | None = None
     continue_token: str | None = None
-
-
-class _Unreadable(Exception):  # noqa: N818 - carries a reason, is never seen outside
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
 
 
 class _ListMeta(msgspec.Struct, frozen=True):
@@ -146,9 +133,9 @@ def decode_kubernetes(part: str, data: bytes) -> Decoded[Any]:
     Environment values that no rule reads are dropped here, so that they are nowhere in memory.
     """
     try:
-        data = _as_utf8(data)
+        data = as_utf8(data)
         answer = _KUBERNETES_DECODERS[part].decode(data)
-    except _Unreadable as error:
+    except Unreadable as error:
         return Decoded(rows=None, reason=error.reason, detail=error.detail)
     except (msgspec.MsgspecError, RecursionError):
         return _salvaged(part, KUBERNETES_KINDS[part], data, _kubernetes_envelope)
@@ -166,9 +153,9 @@ def decode_ray(part: str, data: bytes) -> Decoded[Any]:
     ``truncation``. A bare list (``ray list … --format json``) is taken too.
     """
     try:
-        data = _as_utf8(data)
+        data = as_utf8(data)
         answer = _RAY_DECODERS[part].decode(data)
-    except _Unreadable as error:
+    except Unreadable as error:
         return Decoded(rows=None, reason=error.reason, detail=error.detail)
     except (msgspec.MsgspecError, RecursionError):
         return _salvaged(part, RAY_KINDS[part], data, _ray_envelope)
@@ -199,7 +186,7 @@ def _finish(part: str, rows: tuple[Any, ...], notes: Notes, envelope: _Envelope)
     for index, row in enumerate(rows):
         problem = _identity_problem(row)
         if problem:
-            notes.add(f"{part}[{index}]", problem)
+            notes.add(f"row {index}", problem)
     truncation = _lost_rows(part, len(rows), envelope, notes)
     reason, detail = None, ""
     if truncation:
@@ -216,7 +203,7 @@ def _finish(part: str, rows: tuple[Any, ...], notes: Notes, envelope: _Envelope)
         rows=without_private_values(part, rows),
         reason=reason,
         detail=shorten(detail),
-        malformed=notes.summary(),
+        malformed=tuple(f"{part}: {text}" for text in notes.summary()),
         truncation=truncation,
         continue_token=envelope.token or None,
     )
@@ -254,14 +241,14 @@ def _lost_rows(part: str, rows: int, envelope: _Envelope, notes: Notes) -> Trunc
     for name, value in zip(names, envelope.funnel, strict=True):
         count = _count(value)
         if value is not None and count is None:
-            notes.add(f"{part}.{name}", f"expected a count, got {json_type(value)}")
+            notes.add(name, f"expected a count, got {json_type(value)}")
         counts.append(count)
     total, after, filtered = counts
     if envelope.warnings:
         # Ray answers a failed query of its own sources with no rows, total 0 and a warning.
-        return Truncation(part=part, total=total if (total or 0) > rows else -1, rows=rows)
+        return Truncation(part=part, total=total if total and total > rows else -1, rows=rows)
     if total is not None and total < rows:
-        notes.add(f"{part}.total", f"says {total} rows in all, but {rows} came")
+        notes.add("total", f"says {total} rows in all, but {rows} came")
     most = max((count for count in (total, after, filtered) if count is not None), default=None)
     if most is not None and most > rows:
         return Truncation(part=part, total=most, rows=rows)
@@ -284,27 +271,7 @@ def _ray_refusal(message: object) -> str:
     return shorten(f"the state API answered result=false: {text}")
 
 
-def shorten(text: str, length: int = DETAIL_LENGTH) -> str:
-    """One line of at most ``length`` characters: what a server says can be anything."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: length * 4]).split())
-    return line if len(line) <= length else line[: length - 1] + "…"
-
-
 # --- the slow path --------------------------------------------------------------------------
-
-
-def _as_utf8(data: bytes) -> bytes:
-    """UTF-8 without a mark. PowerShell's ``>`` writes UTF-16, some editors a byte order mark."""
-    if data.startswith(codecs.BOM_UTF8):
-        data = data[3:]
-    elif data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-    head = data[:64].lstrip()
-    if not head and not data.strip():
-        raise _Unreadable("not_json", "empty")
-    if head.startswith(b"<"):
-        raise _Unreadable("not_json", "a web page, not JSON (a login page or a proxy?)")
-    return data
 
 
 def _salvaged(
@@ -316,12 +283,12 @@ def _salvaged(
     notes = Notes()
     try:
         try:
-            envelope = open_envelope(part, _peel(Raw(data)))
+            envelope = open_envelope(part, peel(Raw(data)))
         except (msgspec.DecodeError, RecursionError) as error:
             if isinstance(error, msgspec.ValidationError):
                 raise
-            envelope = open_envelope(part, _python_json(data, part, notes, error))
-    except _Unreadable as error:
+            envelope = open_envelope(part, python_json(data, "the JSON", notes, error))
+    except Unreadable as error:
         return Decoded(rows=None, reason=error.reason, detail=shorten(error.detail))
     except msgspec.MsgspecError as error:
         return Decoded(rows=None, reason="malformed", detail=shorten(str(error)))
@@ -337,21 +304,21 @@ def _salvaged(
 def _row(
     part: str, kind: type[Any], decoder: Any, row: object, index: int, notes: Notes
 ) -> msgspec.Struct | None:
-    place = f"{part}[{index}]"
+    place = f"row {index}"
     if isinstance(row, Raw):
         try:
             return decoder.decode(row)
         except (msgspec.MsgspecError, RecursionError) as error:
             try:
-                row = _python_json(bytes(row), place, notes, error)
-            except _Unreadable as unreadable:
+                row = python_json(bytes(row), place, notes, error)
+            except Unreadable as unreadable:
                 notes.add(place, unreadable.detail)
                 return None
     return salvage_struct(kind, row, _row_name(place, row), notes)
 
 
 def _row_name(place: str, row: object) -> str:
-    """``pods[3] (ml/worker-7)`` where the row says who it is."""
+    """``row 3 (ml/worker-7)`` where the row says who it is."""
     if not isinstance(row, dict):
         return place
     metadata = row.get("metadata")
@@ -363,134 +330,39 @@ def _row_name(place: str, row: object) -> str:
     return place
 
 
-def _peel(value: Any) -> Any:
-    """One layer of raw JSON: an object of raw values, a list of raw values, or the scalar."""
-    if not isinstance(value, Raw):
-        return value
-    first = bytes(memoryview(value)[:64]).lstrip()[:1] or bytes(value).lstrip()[:1]
-    if first == b"{":
-        return msgspec.json.decode(value, type=dict[str, Raw])
-    if first == b"[":
-        return msgspec.json.decode(value, type=list[Raw])
-    return msgspec.json.decode(value)
-
-
-def _python_json(data: bytes, place: str, notes: Notes, error: Exception) -> Any:
-    """Python's parser takes what msgspec refuses: NaN, 1e400, broken UTF-8, half surrogates."""
-    if isinstance(error, RecursionError):
-        raise _Unreadable("malformed", "nested too deeply") from None
-    if "trailing characters" in str(error):
-        raise _Unreadable("not_json", f"more than one JSON document ({error})") from None
-    if len(data) > PYTHON_JSON_LIMIT:
-        raise _Unreadable("not_json", str(error)) from None
-    odd: list[str] = []
-
-    def constant(name: str) -> None:
-        odd.append(f"{name} is no JSON number")
-
-    def to_float(text: str) -> float | None:
-        value = float(text)
-        if math.isfinite(value):
-            return value
-        odd.append("a number is out of range")
-        return None
-
-    def to_int(text: str) -> int | None:
-        if len(text) <= 40:
-            return int(text)
-        odd.append("a number is out of range")
-        return None
-
-    text = data.decode("utf-8", "replace")
-    if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
-        odd.append("some text is not UTF-8")
-    try:
-        value = json.loads(text, parse_constant=constant, parse_float=to_float, parse_int=to_int)
-    except RecursionError:
-        raise _Unreadable("malformed", "nested too deeply") from None
-    except ValueError as problem:
-        raise _Unreadable(*_json_failure(data, problem)) from None
-    for each in dict.fromkeys(odd):
-        notes.add(place, each)
-    if b"\\u" in data:
-        value = _without_half_surrogates(value, place, notes)
-    return value
-
-
-def _json_failure(data: bytes, problem: ValueError) -> tuple[str, str]:
-    position = getattr(problem, "pos", 0)
-    at_end = position >= len(data.rstrip()) - 1 or "Unterminated string" in str(problem)
-    if at_end and data.lstrip()[:1] in (b"{", b"["):
-        return "truncated", f"cut off after {len(data)} bytes, in the middle of the JSON"
-    return "not_json", f"not JSON ({problem})"
-
-
-def _without_half_surrogates(value: Any, place: str, notes: Notes) -> Any:
-    """Half a surrogate pair cannot be encoded again by whatever shows it."""
-    if isinstance(value, str):
-        if value.isascii():
-            return value
-        clean = value.encode("utf-8", "replace").decode()
-        if clean != value:
-            notes.add(place, "half a surrogate pair in a text")
-        return clean
-    if isinstance(value, list):
-        return [_without_half_surrogates(each, place, notes) for each in value]
-    if isinstance(value, dict):
-        return {
-            _without_half_surrogates(key, place, notes): _without_half_surrogates(
-                each, place, notes
-            )
-            for key, each in value.items()
-        }
-    return value
-
-
 def _wrong_kind(part: str, kind: object) -> str | None:
     if kind in (None, "List", _LIST_KINDS[part], "Table"):
         return None
     return f"holds a {shorten(str(kind), 60)}, not a {_LIST_KINDS[part]}"
 
 
-def _text(value: Any) -> str | None:
-    try:
-        peeled = _peel(value)
-    except msgspec.MsgspecError:
-        return None
-    return peeled if isinstance(peeled, str) else None
-
-
 def _kubernetes_envelope(part: str, top: Any) -> _Envelope:
     if isinstance(top, list):
         return _Envelope(rows=top)
     if not isinstance(top, dict):
-        raise _Unreadable("malformed", f"expected an object with items, got {json_type(top)}")
-    kind = _text(top.get("kind"))
+        raise Unreadable("malformed", f"expected an object with items, got {json_type(top)}")
+    kind = text_of(top.get("kind"))
     if kind == "Status":
-        raise _Unreadable(*_status(top))
+        raise Unreadable(*_status(top))
     if "items" not in top:
         if f"{kind}List" == _LIST_KINDS[part] and "metadata" in top:
-            return _Envelope(rows=[{key: _deep(value) for key, value in top.items()}])
-        raise _Unreadable("malformed", "an object without items")
+            return _Envelope(rows=[{key: deep(value) for key, value in top.items()}])
+        raise Unreadable("malformed", "an object without items")
     wrong = _wrong_kind(part, kind)
     if wrong:
-        raise _Unreadable("malformed", wrong)
-    items = _peel(top["items"])
+        raise Unreadable("malformed", wrong)
+    items = peel(top["items"])
     if not isinstance(items, list):
-        raise _Unreadable("malformed", f"items: expected a list, got {json_type(items)}")
-    metadata = _peel(top.get("metadata"))
-    token = _text(metadata.get("continue")) if isinstance(metadata, dict) else None
+        raise Unreadable("malformed", f"items: expected a list, got {json_type(items)}")
+    metadata = peel(top.get("metadata"))
+    token = text_of(metadata.get("continue")) if isinstance(metadata, dict) else None
     return _Envelope(rows=items, token=token)
-
-
-def _deep(value: Any) -> Any:
-    return msgspec.json.decode(value) if isinstance(value, Raw) else value
 
 
 def _status(top: dict[str, Any]) -> tuple[str, str]:
     """Kubernetes' own words for a refusal, saved in place of the answer."""
-    code = _peel(top.get("code"))
-    message = _text(top.get("message")) or "no message"
+    code = peel(top.get("code"))
+    message = text_of(top.get("message")) or "no message"
     return reason_for_status(code if isinstance(code, int) else 0), f"the API said: {message}"
 
 
@@ -504,29 +376,27 @@ def _ray_envelope(part: str, top: Any) -> _Envelope:
     if isinstance(top, list):
         return _Envelope(rows=top, funnel=(None, None, None))
     if not isinstance(top, dict):
-        raise _Unreadable("malformed", f"expected an object with data, got {json_type(top)}")
-    if _peel(top.get("result")) is False:
-        raise _Unreadable("server_error", _ray_refusal(_peel(top.get("msg"))))
+        raise Unreadable("malformed", f"expected an object with data, got {json_type(top)}")
+    if peel(top.get("result")) is False:
+        raise Unreadable("server_error", _ray_refusal(peel(top.get("msg"))))
     inner: Any = top
     for key in ("data", "result"):
-        inner = _peel(inner.get(key)) if isinstance(inner, dict) else None
+        inner = peel(inner.get(key)) if isinstance(inner, dict) else None
         if not isinstance(inner, dict):
-            raise _Unreadable("malformed", f"{key}: expected an object, got {json_type(inner)}")
-    rows = _peel(inner.get("result"))
+            raise Unreadable("malformed", f"{key}: expected an object, got {json_type(inner)}")
+    rows = peel(inner.get("result"))
     if not isinstance(rows, list):
-        raise _Unreadable(
-            "malformed", f"data.result.result: expected a list, got {json_type(rows)}"
-        )
-    warnings = _peel(inner.get("warnings"))
+        raise Unreadable("malformed", f"data.result.result: expected a list, got {json_type(rows)}")
+    warnings = peel(inner.get("warnings"))
     if isinstance(warnings, list):
-        warnings = [_text(each) for each in warnings]
+        warnings = [text_of(each) for each in warnings]
     funnel = tuple(
-        _peel(inner.get(name)) for name in ("total", "num_after_truncation", "num_filtered")
+        peel(inner.get(name)) for name in ("total", "num_after_truncation", "num_filtered")
     )
     return _Envelope(
         rows=rows,
         funnel=(funnel[0], funnel[1], funnel[2]),
-        warnings=_warnings(_peel(inner.get("partial_failure_warning")), warnings),
+        warnings=_warnings(peel(inner.get("partial_failure_warning")), warnings),
     )
 
 
@@ -536,7 +406,6 @@ __all__ = [
     "Decoded",
     "decode_kubernetes",
     "decode_ray",
-    "expected",
     "reason_for_status",
     "shorten",
 ]

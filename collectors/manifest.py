@@ -69,7 +69,8 @@ def parse_manifest(place: str, data: bytes) -> Manifest:
         raise BundleError(f"{place}: format {shorten(repr(version), 40)} is not a format number")
     if version > FORMAT:
         raise BundleError(
-            f"{place}: format {shorten(str(version), 40)} is newer than this version reads ({FORMAT})"
+            f"{place}: format {shorten(str(version), 40)} is newer than this version "
+            f"reads ({FORMAT})"
         )
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=Manifest)

@@ -55,8 +55,8 @@ def newest_time(
             found.extend(_ray_times(part))
     for name, data in look.items():
         if name.parts[0] == "kubernetes" and data:
-            for match in _HEARTBEAT.finditer(data):
-                found.append(parse_time(match[1].decode("ascii", "replace")))
+            heartbeats = (match[1] for match in _HEARTBEAT.finditer(data))
+            found.extend(parse_time(text.decode("ascii", "replace")) for text in heartbeats)
     return max(
         (time for time in found if time is not None and EARLIEST < time < LATEST), default=None
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from collectors.decoding import Decoded, shorten
-from fleet.observation import SourceState, SourceStatus
+from fleet.observation import SourceState, SourceStatus, Truncation
 
 KUBERNETES_NEEDED = ("pods", "nodes", "services", "events", "ray_clusters")
 """Slice objects exist only where dynamic slicing does, so their absence says nothing."""
@@ -20,7 +20,8 @@ RAY_NEEDED = ("nodes", "placement_groups", "actors", "tasks")
 """No rule is blind without jobs, the autoscaler's text or TPU gauges: those that use them say so
 by themselves."""
 
-MALFORMED_KEPT = 10
+MALFORMED_KEPT = 40
+"""Some of each part, as the part is what the rules look at."""
 
 DETAIL_LENGTH = 400
 
@@ -69,7 +70,9 @@ def summarise(
     """
     needed = tuple(needed)
     failures: dict[tuple[str, str], list[str]] = {}
-    missing, truncated, malformed = [], [], []
+    missing: list[str] = []
+    truncated: list[Truncation] = []
+    malformed: list[str] = []
     for part_name in dict.fromkeys((*needed, *parts)):
         part = parts.get(part_name, Part(reason="missing", detail="not there"))
         if part.decoded is not None:

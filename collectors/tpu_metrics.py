@@ -44,7 +44,7 @@ def parse_exposition(text: str) -> ParsedSamples:
     """The TPU gauges in a text exposition; other families are passed over in silence."""
     notes = Notes()
     samples = tuple(_samples(text.splitlines(), notes))
-    return ParsedSamples(samples=samples, malformed=notes.summary())
+    return ParsedSamples(samples=samples, malformed=tuple(f"tpu_metrics: {text}" for text in notes.summary()))
 
 
 def _samples(lines: Iterable[str], notes: Notes) -> Iterator[TpuSample]:
@@ -52,7 +52,7 @@ def _samples(lines: Iterable[str], notes: Notes) -> Iterator[TpuSample]:
         name = re.split(r"[{\s]", line, maxsplit=1)[0]
         if name not in _NAMES:
             continue
-        place = f"tpu_metrics line {number}"
+        place = f"line {number}"
         match = _LINE.fullmatch(line)
         labels = parse_labels(match["labels"] or "") if match else None
         if match is None or labels is None:
