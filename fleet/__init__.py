@@ -1,1 +1,1 @@
-"""What the sources' answers mean: slices, hosts, placement groups, gangs. Pure: no I/O, no clock."""
+"""What the sources' answers mean: slices, hosts, groups, gangs. Pure: no I/O, no clock."""

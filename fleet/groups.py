@@ -128,6 +128,7 @@ def _bundle(ground: Ground, raw: RayBundle, position: int) -> Bundle:
             key: value for key, value in (raw.label_selector or {}).items() if value is not None
         },
         node_id=raw.node_id or None,
+        placed=bool(raw.node_id) and raw.node_id not in ground.dead_since,
         slice_id=slice_id,
         host_key=host_key,
     )

@@ -140,6 +140,7 @@ def dead_nodes_of(
     by_identity: Mapping[tuple[str, int], list[RayNode]],
     by_ip: Mapping[str, list[RayNode]],
 ) -> list[RayNode]:
+    """Dead Ray nodes that may have run in this member's place: same identity, or same IP."""
     found = (
         list(by_identity.get((name, member.worker_id), ())) if member.worker_id is not None else []
     )

@@ -106,7 +106,8 @@ class Host(_Model, kw_only=True):
 
 class Bundle(_Model, kw_only=True):
     """One bundle of a placement group. ``slice_id`` and ``host_key`` are set once it is placed on
-    a live host of a slice; ``node_id`` is what Ray wrote, also when that node is dead by now."""
+    a live host of a slice; ``node_id`` is what Ray wrote, also when that node is dead by now;
+    ``placed``: it lies on a live node."""
 
     index: int
     chips: float = 0.0
@@ -114,6 +115,7 @@ class Bundle(_Model, kw_only=True):
     resources: dict[str, float] = {}
     selector: dict[str, str] = {}
     node_id: str | None = None
+    placed: bool = False
     slice_id: str | None = None
     host_key: str | None = None
 
@@ -150,7 +152,7 @@ class PlacementGroup(_Model, kw_only=True):
     ``slices`` are the ids of slices on which bundles lie; ``wanted_slices`` the slice names that
     its selectors ask for (names, as one may not exist); ``wanted_pod_type`` for a head reservation.
     ``pending_seconds``: since the request, while PENDING, PREPARED or RESCHEDULING.
-    ``workers``: its actors and tasks. ``unplaced``: bundles without a live host.
+    ``workers``: its actors and tasks. ``unplaced``: bundles without a live node.
     """
 
     key: str
@@ -180,7 +182,7 @@ class PlacementGroup(_Model, kw_only=True):
 
     @property
     def unplaced(self) -> tuple[Bundle, ...]:
-        return tuple(bundle for bundle in self.bundles if bundle.host_key is None)
+        return tuple(bundle for bundle in self.bundles if not bundle.placed)
 
     @property
     def label(self) -> str:

@@ -74,10 +74,13 @@ def shape_of(hints: Iterable[ShapeHints], *, declared_hosts: int | None = None) 
         candidates = topologies_of_pod_type(pod_type)
         name = candidates[0] if len(candidates) == 1 else None
     if name is not None and generation is not None:
-        for chips_per_host in (asked, counted, None):
+        for chips_per_host in (*(count for count in (asked, counted) if count), None):
             try:
                 topology = parse_topology(generation, name, chips_per_host)
             except TopologyError:
+                continue
+            if chips_per_host is not None and chips_per_host != asked and not topology.verified:
+                # Ray may count logical devices; only a size that exists is taken for chips.
                 continue
             return Shape(
                 generation=generation,
