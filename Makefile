@@ -14,7 +14,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export STREAMLIT_BROWSER_GATHER_USAGE_STATS = false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve headless test lint types format unit screenshots bench rules system-check \
+.PHONY: help demo serve headless test lint types format unit screenshots bench rules docs system-check \
         constraints clean
 
 help: ## Say what each target does
@@ -94,6 +94,9 @@ rules: $(DEV) ## Alert rules with your own DASHBOARD_URL and RUNBOOK_URL
 	@$(BIN)/python deploy/prometheus/generate.py \
 	  $(if $(DASHBOARD_URL),--dashboard-url $(DASHBOARD_URL)) \
 	  $(if $(RUNBOOK_URL),--runbook-url $(RUNBOOK_URL))
+
+docs: $(DEV) ## The tables in README.md and docs/ that say what the code says
+	@$(BIN)/python docs/generate.py
 
 # --- housekeeping ------------------------------------------------------------------------------
 
