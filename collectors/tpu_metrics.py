@@ -44,7 +44,9 @@ def parse_exposition(text: str) -> ParsedSamples:
     """The TPU gauges in a text exposition; other families are passed over in silence."""
     notes = Notes()
     samples = tuple(_samples(text.splitlines(), notes))
-    return ParsedSamples(samples=samples, malformed=tuple(f"tpu_metrics: {text}" for text in notes.summary()))
+    return ParsedSamples(
+        samples=samples, malformed=tuple(f"tpu_metrics: {text}" for text in notes.summary())
+    )
 
 
 def _samples(lines: Iterable[str], notes: Notes) -> Iterator[TpuSample]:
