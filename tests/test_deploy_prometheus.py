@@ -1,4 +1,4 @@
-"""The alert rules: made from the catalogue, accepted by the real promtool, firing when they must."""
+"""The alert rules: made from the catalogue, accepted by promtool, firing when they must."""
 
 from __future__ import annotations
 

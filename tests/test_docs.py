@@ -1,4 +1,4 @@
-"""The documentation is true: complete against the code, its links lead somewhere, no machine paths."""
+"""The documentation is true: complete against the code, its links lead somewhere."""
 
 from __future__ import annotations
 

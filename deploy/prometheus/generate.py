@@ -1,11 +1,10 @@
 """Writes ``rules.yaml`` and ``prometheusrule.yaml`` from the catalogue of finding codes.
 
-One alert a code, by the conventions of kubernetes-mixin: a noun first, a fixed summary, a templated
-description that names what and why, a runbook and a page to open. Slicewatch has already waited for
-a second look, so the alerts need little ``for`` of their own.
+One alert a code, by the conventions of kubernetes-mixin: a noun first, a fixed summary, a
+templated description that names what and why, a runbook and a page to open. Slicewatch has already
+waited for a second look, so the alerts need little ``for`` of their own.
 
-    python deploy/prometheus/generate.py --dashboard-url https://slicewatch.example.com \\
-                                         --runbook-url https://slicewatch.example.com/runbooks
+    python deploy/prometheus/generate.py --dashboard-url https://… --runbook-url https://…
 """
 
 from __future__ import annotations
