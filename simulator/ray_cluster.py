@@ -98,8 +98,9 @@ class SlicePlan:
 
     def hosts(self) -> tuple[HostPlan, ...]:
         return tuple(
-            HostPlan(f"{self.name}-{number}", self.name, number, self.shape, self.group,
-                     self.replica)
+            HostPlan(
+                f"{self.name}-{number}", self.name, number, self.shape, self.group, self.replica
+            )
             for number in range(self.shape.hosts)
         )
 
@@ -167,7 +168,7 @@ class LocalRay:
         everything ended again, when Ray does not come up.
         """
         # A short path: Unix sockets below it may be no longer than 107 bytes in all.
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="slicewatch-", dir="/tmp"))  # noqa: S108
+        self._temp_dir = Path(tempfile.mkdtemp(prefix="slicewatch-", dir="/tmp"))
         try:
             self._start_keeper()
             progress("starting the Ray head")
@@ -282,7 +283,7 @@ class LocalRay:
         for future in left.values():
             future.set_result({"error": "the local Ray cluster has ended"})
 
-    def _order(self, op: str, **arguments: Any) -> Future[dict[str, Any]]:  # noqa: ANN401
+    def _order(self, op: str, **arguments: Any) -> Future[dict[str, Any]]:
         future: Future[dict[str, Any]] = Future()
         with self._lock:
             process = self._process
@@ -299,7 +300,7 @@ class LocalRay:
                 raise RayError(f"the local Ray cluster has ended: {error}") from error
         return future
 
-    def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+    def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:
         return _result(self._order(op, **arguments))
 
     def _order_add(self, view: HostView) -> Future[dict[str, Any]]:

@@ -35,7 +35,7 @@ QUIET_ENV = {
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
-"""No phone-home, no metrics of Ray's own (nobody scrapes them here and they cost a third of a core)."""
+"""No phone-home, no metrics of Ray's own (nobody scrapes them here, and they cost CPU)."""
 
 SYSTEM_CONFIG = {
     "health_check_initial_delay_ms": 3000,
@@ -49,7 +49,7 @@ shorter than Ray's 30 s so that a demo is not boring, long enough for a busy lap
 
 
 STARTS_AT_ONCE = 3
-"""Starting a host is mostly waiting for two Python agents; more at once only fight for the cores."""
+"""Starting a host is mostly waiting for two Python agents; more only fight for the cores."""
 
 
 class Keeper:
@@ -150,7 +150,7 @@ class Keeper:
         cluster.worker_nodes.clear()
 
 
-def _raylet_pid(node: Any) -> int:  # noqa: ANN401 - Ray's Node has no public type
+def _raylet_pid(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
