@@ -25,6 +25,7 @@ from fleet.observation import (
     Observation,
     Pod,
     RayCluster,
+    RayNode,
     RayObservation,
     SourceStatus,
 )
@@ -100,6 +101,7 @@ def build_fleet(
             for part in RAY_PARTS
             if getattr(ray, part) is not None and part not in damaged_parts(ray.source)
         )
+        ray_nodes = _distinct_nodes(ray)
         own_groups = _worker_groups(namespace, cluster, spec, pods, suspended=suspended)
         worker_groups += own_groups
         around = Surroundings(
@@ -111,7 +113,7 @@ def build_fleet(
             nodes=nodes,
             nodes_known="nodes" in kubernetes_parts,
             pods_known="pods" in kubernetes_parts and in_kubernetes,
-            ray_nodes=ray.nodes or (),
+            ray_nodes=ray_nodes,
             ray_nodes_known="nodes" in parts,
             ray_seen=ray.nodes is not None,
             has_kubernetes=in_kubernetes,
@@ -122,7 +124,7 @@ def build_fleet(
         built = build_slices(around)
         stray_pods += built.stray_pods
         stray_nodes += built.stray_ray_nodes
-        ground = ground_of(observation.now, built.slices, ray.nodes or ())
+        ground = ground_of(observation.now, built.slices, ray_nodes)
         key_of_group = {
             raw.placement_group_id: group_key(namespace, cluster, raw.placement_group_id)
             for raw in live_groups(ray)
@@ -195,6 +197,13 @@ def _unseen_ray(namespace: str, cluster: str) -> RayObservation:
         namespace=namespace,
         cluster=cluster,
     )
+
+
+def _distinct_nodes(ray: RayObservation) -> tuple[RayNode, ...]:
+    """Ray's nodes, each once, in an order of their own: rows may come twice and in any order."""
+    named = {node.node_id: node for node in reversed(ray.nodes or ()) if node.node_id}
+    nameless = [node for node in ray.nodes or () if not node.node_id]
+    return (*(named[key] for key in sorted(named)), *nameless)
 
 
 def _unseen(ray: RayObservation, parts: frozenset[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -150,7 +150,7 @@ def _build_slice(
             scale_up_failed=scale_up_failed,
         )
         hosts.append(host_of(around, member, verdict))
-    hosts = mark_duplicates(around, hosts)
+    hosts = mark_duplicates(around, _with_own_keys(hosts))
     hosts += missing_hosts(
         around,
         hosts,
@@ -214,6 +214,18 @@ def _build_slice(
         blind=_blind(around, shape, hosts, have_pods=have_pods),
         slice_object=around.slice_objects.get(dynamic or ""),
     )
+
+
+def _with_own_keys(hosts: Sequence[Host]) -> list[Host]:
+    """Hosts whose rows lost their names still need keys of their own."""
+    seen: Counter[str] = Counter()
+    result = []
+    for host in hosts:
+        seen[host.key] += 1
+        if seen[host.key] > 1:
+            host = msgspec.structs.replace(host, key=f"{host.key}#{seen[host.key]}")
+        result.append(host)
+    return result
 
 
 def _blind(
