@@ -106,7 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader has gone (`| head`); a second error at exit would only confuse.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except Exception as error:  # noqa: BLE001  # no traceback for whoever only wanted an answer
+    except Exception as error:  # no traceback for whoever only wanted an answer
         if os.environ.get("SLICEWATCH_DEBUG"):
             raise
         say(

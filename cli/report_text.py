@@ -77,7 +77,9 @@ def finding_lines(finding: Finding, now: float) -> Iterator[str]:
         text = f"{item.source}, {item.object}: {item.field} = {item.value}"
         yield from _labelled("Why" if number == 0 else "", text)
     if len(finding.evidence) > MAX_EVIDENCE:
-        yield from _labelled("", f"… and {len(finding.evidence) - MAX_EVIDENCE} more (--format json)")
+        yield from _labelled(
+            "", f"… and {len(finding.evidence) - MAX_EVIDENCE} more (--format json)"
+        )
     for number, action in enumerate(finding.actions):
         yield from _labelled("Next" if number == 0 else "", action.text)
         if action.command:
@@ -122,7 +124,9 @@ def _slice_lines(report: Report) -> Iterator[str]:
     yield ""
     yield style("Slices", bold=True)
     rows = []
-    for item in sorted(slices, key=lambda item: (_BAD_FIRST.index(status_of(report, item)), item.id)):
+    for item in sorted(
+        slices, key=lambda item: (_BAD_FIRST.index(status_of(report, item)), item.id)
+    ):
         groups = [report.fleet.group(key) for key in item.held_by]
         held = ", ".join(clean(group.label) for group in groups if group is not None)
         rows.append(

@@ -141,8 +141,10 @@ def slice_sentence(report: Report, item: Slice) -> str:
     """What a slice is up to, in a sentence or two."""
     status = status_of(report, item)
     since = report.status_since.get(item.id)
-    age = f" for {format_duration(report.fleet.now - since)}" if since is not None else ""
-    start = f"{item.name} is {status}{age}: {hosts_ratio(item)}"
+    start = f"{item.name} is {status}: {hosts_ratio(item)}"
+    if since is not None:
+        age = format_duration(report.fleet.now - since)
+        start = f"{item.name} has been {status} for {age}: {hosts_ratio(item)}"
     if status == "unknown" and item.blind:
         return f"{start}. It cannot be judged: {', '.join(item.blind)}."
     troubled = [host for host in item.hosts if host_trouble(host)]

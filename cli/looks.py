@@ -1,0 +1,94 @@
+"""Taking a look: at a bundle or at live clusters, for one report or for a server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cli.terminal import InputError, progress
+from diagnosis.finding import Report
+from diagnosis.snapshot import Snapshot
+from fleet.observation import Observation
+
+if TYPE_CHECKING:
+    from collectors.runtime import Runtime
+    from settings import Settings
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A report and the observation that it was made from; ``frames`` looks went into it."""
+
+    observation: Observation
+    report: Report
+    frames: int = 1
+
+
+class FixedSource:
+    """A last look that never changes: a bundle. It starts, stops and snaps like the runtime."""
+
+    def __init__(self, look: Look, published_at: float) -> None:
+        self._snapshot = Snapshot(
+            observation=look.observation,
+            report=look.report,
+            published_at=published_at,
+            # A bundle is as old as it is; it does not grow stale.
+            stale_after=float("inf"),
+        )
+
+    def start(self) -> None:
+        """Nothing runs behind a bundle."""
+
+    def stop(self) -> None:
+        """Nothing runs behind a bundle."""
+
+    def snapshot(self) -> Snapshot | None:
+        return self._snapshot
+
+
+def look_at_bundle(path: Path, settings: Settings) -> Look:
+    """Read a bundle and replay its frames. Raises :class:`InputError` when it cannot be read."""
+    from collectors.archive import BundleError
+    from collectors.bundle import read_bundle
+    from diagnosis.engine import replay
+    from fleet.mapping import build_fleet
+
+    with progress(f"Reading {path}"):
+        try:
+            frames = read_bundle(path)
+        except BundleError as error:
+            raise InputError(str(error)) from None
+        grace = settings.thresholds.slice_startup_grace
+        fleets = [build_fleet(frame, startup_grace=grace) for frame in frames]
+        report = replay(fleets, settings.thresholds)
+    return Look(observation=frames[-1], report=report, frames=len(frames))
+
+
+def look_at_live(settings: Settings) -> Look:
+    """One look at everything that can be found. A source that is down is part of the answer."""
+    from diagnosis.engine import judge
+    from fleet.mapping import build_fleet
+
+    with progress("Looking at the clusters"):
+        observation = live_runtime(settings).look_once()
+        grace = settings.thresholds.slice_startup_grace
+        fleet = build_fleet(observation, startup_grace=grace)
+        report, _ = judge(fleet, None, settings.thresholds)
+    return Look(observation=observation, report=report)
+
+
+def live_runtime(settings: Settings) -> Runtime:
+    """The collectors, not started yet."""
+    from collectors.runtime import Runtime
+
+    return Runtime(settings)
+
+
+def source_of(settings: Settings) -> tuple[FixedSource | Runtime, int]:
+    """What a server shows, and how many looks are in it (1 for live clusters)."""
+    if settings.bundle is None:
+        return live_runtime(settings), 1
+    look = look_at_bundle(settings.bundle, settings)
+    return FixedSource(look, time.time()), look.frames

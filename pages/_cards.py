@@ -1,0 +1,99 @@
+"""Findings as cards: the sentence first, then whom it affects, then what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from diagnosis.finding import Finding, Severity
+from diagnosis.snapshot import Snapshot
+from pages._parts import MAX_SENTENCE, ago, cell, command, link, pick, sentence, when
+from pages._text import plain, printable
+
+COLOURS: dict[Severity, str] = {"critical": "red", "warning": "orange", "info": "blue"}
+
+
+def subject_link(finding: Finding) -> None:
+    """A link to what the finding is about, where there is a page for it."""
+    subject = finding.subject
+    if subject.kind == "slice":
+        link("slice", f"Slice {subject.name}", id=subject.id)
+    elif subject.kind == "placement_group":
+        link("placement", f"Placement group {subject.name}", id=subject.id)
+    elif subject.kind == "source":
+        link("sources", "Sources")
+
+
+def finding_card(current: Snapshot, finding: Finding, key: str, *, full: bool = False) -> None:
+    """One finding. ``full`` shows all evidence and steps; else the first step and a link."""
+    with st.container(border=True, key=f"card-{key}"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.badge(finding.severity, color=COLOURS[finding.severity])  # type: ignore[arg-type]
+            cause = f" · {plain(finding.cause)}" if finding.cause else ""
+            st.markdown(f"**{plain(finding.code)}**{cause}", width="content")
+            since = ago(current, finding.since)
+            st.caption(
+                f"for {since}" if finding.since is not None else "since an unknown time",
+                help=f"Since {when(finding.since)}" if finding.since is not None else None,
+                width="content",
+            )
+        sentence(finding.summary, f"card-{key}")
+        _affects(finding, None if full else 3)
+        if full:
+            return
+        if finding.actions:
+            sentence(finding.actions[0].text)
+            if finding.actions[0].command:
+                command(finding.actions[0].command)
+        with st.container(horizontal=True, gap="medium"):
+            link("finding", "Evidence and next steps", **finding_params(finding))
+            subject_link(finding)
+
+
+def _affects(finding: Finding, most: int | None) -> None:
+    for text in finding.affects[:most]:
+        st.text(printable(f"Also affects: {text}", MAX_SENTENCE))
+    hidden = len(finding.affects[most:]) if most is not None else 0
+    if hidden:
+        st.caption(f"and {hidden:,} more")
+
+
+def finding_params(finding: Finding) -> dict[str, str]:
+    """The query of the finding's own address, as an alert would write it."""
+    return {"code": finding.code, "subject": finding.subject.id}
+
+
+def findings_section(current: Snapshot, findings: Sequence[Finding], key: str) -> None:
+    """Cards for the findings about one thing, or a line that there are none."""
+    if not findings:
+        if current.report.unknowns:
+            st.caption("No finding about it; some checks could not be made, see Sources.")
+        else:
+            st.caption("No finding about it.")
+        return
+    for number, finding in enumerate(findings):
+        finding_card(current, finding, f"{key}-{number}")
+
+
+def findings_table(current: Snapshot, findings: Sequence[Finding], key: str) -> None:
+    """Many findings, a row each; choosing one opens it."""
+    rows = [
+        {
+            "severity": finding.severity,
+            "code": cell(finding.code),
+            "cause": cell(finding.cause),
+            "about": cell(finding.subject.name),
+            "what": cell(finding.summary),
+            "for": ago(current, finding.since),
+        }
+        for finding in findings
+    ]
+    pick(
+        rows,
+        [finding_params(finding) for finding in findings],
+        key,
+        "finding",
+        empty="No finding.",
+        alt="Findings with severity, code, cause, subject and age",
+    )
