@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from collectors.archive import BundleError, read_files
-from collectors.decoding import Decoded, decode_kubernetes, decode_ray, shorten
+from collectors.decoding import Decoded, decode_cluster_status, decode_kubernetes, decode_ray
 from collectors.discovery import BARE_NAMESPACE, is_suspended, source_name, split_folder
 from collectors.manifest import Manifest, parse_manifest, recorded_or_derived
 from collectors.newest import newest_time
@@ -298,7 +298,11 @@ def _ray_cluster(
 ) -> RayObservation:
     name = source_name(*key)
     all_parts = dict(parts)
-    text = _cluster_status(look.get(PurePosixPath("ray", folder, "cluster_status.json")), all_parts)
+    remarks: list[str] = []
+    report = look.get(PurePosixPath("ray", folder, "cluster_status.json"))
+    text = decode_cluster_status(report) if report is not None else None
+    if report is not None and text is None:
+        remarks.append("cluster_status: not an autoscaler report")  # no rule needs it
     exposition = look.get(PurePosixPath("ray", folder, "tpu_metrics.prom"))
     samples = None
     if exposition is not None:
@@ -313,7 +317,7 @@ def _ray_cluster(
                     malformed=parsed.malformed,
                 )
             )
-    status = summarise(name, all_parts, needed=RAY_NEEDED, fetched_at=now)
+    status = summarise(name, all_parts, needed=RAY_NEEDED, fetched_at=now, remarks=remarks)
     if not parts:
         status = msgspec.structs.replace(status, detail=f"the folder ray/{folder}/ is empty")
     if status.status == "down" and cluster is not None and is_suspended(cluster):
@@ -360,35 +364,6 @@ def _without_folder(
         address=extra.address,
         version=extra.version,
     )
-
-
-class _StatusData(msgspec.Struct):
-    autoscaling_status: str | None = msgspec.field(default=None, name="autoscalingStatus")
-
-
-class _StatusAnswer(msgspec.Struct):
-    data: _StatusData | None = None
-
-
-def decode_cluster_status(data: bytes) -> str | None:
-    """The autoscaler's own text out of ``GET /api/cluster_status``.
-
-    Raises:
-        msgspec.MsgspecError: not JSON, or not of that shape.
-    """
-    answer = msgspec.json.decode(data, type=_StatusAnswer)
-    return (answer.data.autoscaling_status or "") if answer.data else ""
-
-
-def _cluster_status(data: bytes | None, parts: dict[str, Part]) -> str | None:
-    if data is None:
-        return None
-    try:
-        return decode_cluster_status(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        text = "nested too deeply" if isinstance(error, RecursionError) else shorten(str(error))
-        parts["cluster_status"] = Part(reason="malformed", detail=text)
-        return None
 
 
 __all__ = ["BundleError", "read_bundle"]

@@ -169,6 +169,35 @@ def decode_ray(part: str, data: bytes) -> Decoded[Any]:
     return _finish(part, inner.result, Notes(), envelope)
 
 
+class _StatusData(msgspec.Struct):
+    autoscaling_status: str | None = msgspec.field(default=None, name="autoscalingStatus")
+
+
+class _StatusAnswer(msgspec.Struct):
+    data: _StatusData | None = None
+
+
+class _Version(msgspec.Struct):
+    ray_version: str | None = None
+
+
+def decode_cluster_status(data: bytes) -> str | None:
+    """The autoscaler's own text out of ``GET /api/cluster_status``; ``None`` when unreadable."""
+    try:
+        answer = msgspec.json.decode(data, type=_StatusAnswer)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return (answer.data.autoscaling_status or "") if answer.data else ""
+
+
+def decode_version(data: bytes) -> str | None:
+    """Ray's version out of ``GET /api/version``; ``None`` when unreadable."""
+    try:
+        return msgspec.json.decode(data, type=_Version).ray_version
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
 # --- what both ways share -------------------------------------------------------------------
 
 
@@ -404,8 +433,10 @@ __all__ = [
     "KUBERNETES_KINDS",
     "RAY_KINDS",
     "Decoded",
+    "decode_cluster_status",
     "decode_kubernetes",
     "decode_ray",
+    "decode_version",
     "reason_for_status",
     "shorten",
 ]
