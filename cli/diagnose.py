@@ -66,5 +66,5 @@ def exit_code(report: Report, fail_on: str) -> int:
     """1 when a finding is at least as severe as ``fail_on``, else 0."""
     if fail_on == "never":
         return 0
-    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]  # type: ignore[arg-type]
+    counted = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     return int(any(finding.severity in counted for finding in report.findings))

@@ -82,7 +82,7 @@ def _option(name: str, info: FieldInfo, section: str) -> SettingOption:
         type=_type(info.annotation),
         multiple=name in REPEATED,
         help=_help(name, info),
-        metavar=None if get_origin(info.annotation) is Literal else _metavar(flag),
+        metavar=_metavar(flag, info),
         setting=name,
         section=section,
     )
@@ -97,7 +97,13 @@ def _type(annotation: Any) -> Any:
     return str
 
 
-def _metavar(flag: str) -> str:
+def _metavar(flag: str, info: FieldInfo) -> str | None:
+    if get_origin(info.annotation) is Literal:
+        return None
+    if info.annotation is int or flag.endswith(("-second", "-cycle", "-polls")):
+        return "N"
+    if info.annotation is float:
+        return "SECONDS"
     last = flag.rsplit("-", 1)[-1]
     return {"address": "URL", "file": "PATH", "bundle": "PATH", "kubeconfig": "PATH"}.get(
         last, last.upper()
@@ -131,7 +137,7 @@ def read_settings(given: dict[str, Any], **fixed: object) -> Settings:
     ``fixed`` are those that the command itself decides. Raises :class:`InputError` with one line
     that names what is wrong; values are not repeated, as they may be secrets.
     """
-    chosen: dict[str, object] = {
+    chosen: dict[str, Any] = {
         key.removeprefix("setting_"): value
         for key, value in given.items()
         if key.startswith("setting_") and value is not None and value != ()

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from cli.terminal import clean, style, wrap
 from diagnosis.finding import Finding, Report
-from exporter.words import headline, hosts_ratio, shape, source_sentence, status_of
-from fleet.model import SliceStatusName
+from exporter.words import headline, hosts_ratio, ordered, shape, source_sentence, status_of
 from fleet.times import format_duration, format_time
 
 MAX_EVIDENCE = 12
@@ -19,16 +18,6 @@ _SEVERITY = {
     "warning": {"fg": "yellow", "bold": True},
     "info": {"fg": "blue", "bold": True},
 }
-_BAD_FIRST: tuple[SliceStatusName, ...] = (
-    "broken",
-    "incomplete",
-    "unknown",
-    "forming",
-    "shared",
-    "running",
-    "reserved",
-    "idle",
-)
 
 
 def report_lines(report: Report) -> Iterator[str]:
@@ -124,9 +113,7 @@ def _slice_lines(report: Report) -> Iterator[str]:
     yield ""
     yield style("Slices", bold=True)
     rows = []
-    for item in sorted(
-        slices, key=lambda item: (_BAD_FIRST.index(status_of(report, item)), item.id)
-    ):
+    for item in ordered(report, slices):
         groups = [report.fleet.group(key) for key in item.held_by]
         held = ", ".join(clean(group.label) for group in groups if group is not None)
         rows.append(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from diagnosis.finding import Finding, Report
+from diagnosis.finding import Report
 from fleet.model import SLICE_STATUSES, Host, PlacementGroup, Slice, SliceStatusName
 from fleet.observation import SourceStatus
 from fleet.times import format_duration
@@ -37,6 +37,17 @@ ROLES: dict[str, str] = {
     "other": "bundles",
 }
 
+WORST_FIRST: tuple[SliceStatusName, ...] = (
+    "broken",
+    "incomplete",
+    "unknown",
+    "forming",
+    "shared",
+    "running",
+    "reserved",
+    "idle",
+)
+
 NOTHING_FOUND = "No TPU slice was found."
 
 
@@ -48,6 +59,12 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 def status_of(report: Report, item: Slice) -> SliceStatusName:
     """The slice's status; one that nobody judged is ``unknown``."""
     return report.statuses.get(item.id, "unknown")
+
+
+def ordered(report: Report, slices: Iterable[Slice]) -> list[Slice]:
+    """Worst first, then by id: the order never depends on how rows arrived."""
+    rank = {status: place for place, status in enumerate(WORST_FIRST)}
+    return sorted(slices, key=lambda item: (rank[status_of(report, item)], item.id))
 
 
 def headline(report: Report) -> str:

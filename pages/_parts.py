@@ -27,7 +27,7 @@ _pages: Mapping[str, Any] = {}
 
 
 def set_pages(pages: Mapping[str, Any]) -> None:
-    """Make the registered ``st.Page`` objects known by name; ``pages/shell.py`` does at each run."""
+    """Make the registered ``st.Page`` objects known by name, as ``pages/shell.py`` does."""
     global _pages
     _pages = pages
 

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from diagnosis.finding import Report
 from diagnosis.snapshot import Snapshot
 from exporter.words import hosts_ratio, shape, status_of
-from fleet.model import Slice, SliceStatusName
+from fleet.model import Slice
 from pages._parts import ago, cell, pick
-
-WORST_FIRST: tuple[SliceStatusName, ...] = (
-    "broken",
-    "incomplete",
-    "unknown",
-    "forming",
-    "shared",
-    "running",
-    "reserved",
-    "idle",
-)
-
-
-def ordered(report: Report, slices: Iterable[Slice]) -> list[Slice]:
-    """Worst first, then by id: the order never depends on how rows arrived."""
-    rank = {status: place for place, status in enumerate(WORST_FIRST)}
-    return sorted(slices, key=lambda item: (rank[status_of(report, item)], item.id))
 
 
 def slices_table(current: Snapshot, slices: Sequence[Slice], key: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import headline
+from exporter.words import headline, ordered
 from pages import _cards, _parts, _pictures, _slices
 
 CARDS = 6
@@ -27,7 +27,7 @@ def body(current: Snapshot) -> None:
         return
     _pictures.wall(current)
     with st.expander("All slices as a table"):
-        _slices.slices_table(current, _slices.ordered(report, report.fleet.slices), "slices")
+        _slices.slices_table(current, ordered(report, report.fleet.slices), "slices")
     if report.unknowns:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(

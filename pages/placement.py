@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from diagnosis.finding import Finding
 from diagnosis.snapshot import Snapshot
 from exporter.words import count, group_sentence
 from fleet.model import Bundle, PlacementGroup
@@ -66,7 +67,7 @@ def _reason(current: Snapshot, group: PlacementGroup) -> str:
     return found[0].summary if found else group_sentence(current.report, group)
 
 
-def _findings(current: Snapshot, group: PlacementGroup) -> list[_cards.Finding]:
+def _findings(current: Snapshot, group: PlacementGroup) -> list[Finding]:
     return [
         finding
         for finding in current.report.findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import group_sentence, host_trouble, shape, slice_sentence
+from exporter.words import group_sentence, host_trouble, ordered, shape, slice_sentence
 from fleet.model import PlacementGroup, Slice
 from pages import _cards, _events, _parts, _pictures, _slices
 from pages._parts import ago, cell
@@ -41,7 +41,7 @@ def _choose(current: Snapshot, wanted: str) -> None:
     else:
         total = len(report.fleet.slices)
         _parts.sentence(f"{total:,} slices." if total != 1 else "One slice.", "headline")
-    _slices.slices_table(current, _slices.ordered(report, report.fleet.slices), "choose")
+    _slices.slices_table(current, ordered(report, report.fleet.slices), "choose")
 
 
 def _facts(item: Slice) -> str:
