@@ -10,7 +10,9 @@ import click
 
 from cli.looks import live_runtime
 from cli.options import Command, read_settings, with_settings
-from cli.terminal import InputError, progress, say
+from cli.terminal import InputError, clean, progress, say
+from exporter.words import source_sentence
+from fleet.observation import Observation, SourceStatus
 
 
 @with_settings("Where to look", "Pace", without=("bundle",))
@@ -30,14 +32,14 @@ from cli.terminal import InputError, progress, say
     help="Seconds between two looks. [10]",
 )
 @click.option("--force", is_flag=True, help="Write over PATH when it is there already.")
-def command(path: Path, frames: int, interval: float, force: bool, **given: Any) -> int:
+def command(path: Path, frames: int, interval: float, force: bool, **given: Any) -> None:
     """Write what Kubernetes and Ray say to PATH: a folder, a .tar.gz or a .zip by its name.
 
     What no rule reads stays out: environment values other than the TPU, MEGASCALE and RAY ones,
     annotations, managed fields, secrets. Look at it with "slicewatch diagnose --bundle PATH".
 
-    The exit code is 0 when everything was captured, 1 when a source is missing or incomplete (the
-    bundle says so too), and 2 when nothing could be read or written.
+    A source that is down or incomplete is named on standard error, and the bundle says so too.
+    The exit code is 2 when nothing at all could be read, or the bundle cannot be written.
 
     \b
     Examples:
@@ -58,16 +60,21 @@ def command(path: Path, frames: int, interval: float, force: bool, **given: Any)
             looks.append(runtime.look_once())
         if frames > 1:
             say(f"look {number + 1} of {frames} taken")
+    bad = [source for source in sources_of(looks[-1]) if source.status == "down"]
+    if len(bad) == len(sources_of(looks[-1])):
+        reasons = "; ".join(f"{source.name}: {source.detail}" for source in bad)
+        raise InputError(f"nothing could be read: {reasons or 'no source was found'}")
     try:
         write_bundle(path, looks)
     except (BundleError, OSError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
-    sources = [
-        source.source
-        for source in ([looks[-1].kubernetes] if looks[-1].kubernetes else []) + list(looks[-1].ray)
-    ]
-    bad = [item for item in sources if item.status == "down" or not item.complete]
-    for item in bad:
-        say(f"{item.name} is {item.status}: {item.detail or 'incomplete'}")
+    for source in sources_of(looks[-1]):
+        if source.status == "down" or not source.complete:
+            say(clean(f"{source.name} is {source_sentence(source)}"))
     click.echo(str(path))
-    return 1 if bad or not sources else 0
+
+
+def sources_of(look: Observation) -> list[SourceStatus]:
+    """The sources that one look asked."""
+    kubernetes = [look.kubernetes.source] if look.kubernetes is not None else []
+    return kubernetes + [ray.source for ray in look.ray]

@@ -13,9 +13,7 @@ LONGEST = 120
 _PUNCTUATION = re.compile(r"([!#$&()*+\-.:<=>@\[\\\]^_`{|}~])")
 # Streamlit turns these into emoji, icons, arrows and links after the Markdown was read, when a
 # backslash no longer helps: a word joiner (no width, no break) inside them does.
-_LATER = re.compile(
-    r":(?=[a-zA-Z0-9+_/\-])|(?<=[<\-~>])(?=[\-=>])|(?<=www)(?=\.)|(?<=@)(?=\w)|(?<=\()(?=[a-z]+\))"
-)
+_LATER = re.compile(r":(?=[a-zA-Z0-9+_/\-])|(?<=[<\-~>])(?=[\-=>])|(?<=www)(?=\.)|(?<=@)(?=\w)")
 _JOINER = "\N{WORD JOINER}"
 
 

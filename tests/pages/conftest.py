@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,6 +14,8 @@ from tests.factories import NOW
 
 
 class Fixed:
+    """A source whose last look never changes."""
+
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._snapshot = snapshot
 
@@ -28,32 +31,37 @@ def _restore() -> Iterator[None]:
 
 
 @pytest.fixture
-def show(root: object) -> Callable[..., AppTest]:
-    """``show("slice", snapshot, id=…)`` runs that page once and gives what it drew."""
+def show(root: Path) -> Callable[..., AppTest]:
+    """``show("slice", snapshot, {"id": …})`` runs that page once and gives what it drew."""
 
     def run(
-        page: str, snapshot: Snapshot | None, *, now: float = NOW, **options: object
+        page: str,
+        snapshot: Snapshot | None,
+        query: dict[str, str] | None = None,
+        *,
+        now: float = NOW,
+        **serving: object,
     ) -> AppTest:
-        query = {key: options.pop(key) for key in ("id", "code", "subject") if key in options}
-        _state.install(
-            _state.Serving(source=Fixed(snapshot), clock=lambda: now, **options)  # type: ignore[arg-type]
-        )
-        test = AppTest.from_file(f"{root}/pages/shell.py", default_timeout=20)
-        test.query_params.update(query)
+        source = Fixed(snapshot)
+        _state.install(_state.Serving(source=source, clock=lambda: now, **serving))  # type: ignore[arg-type]
+        test = AppTest.from_file(root / "pages" / "shell.py", default_timeout=20)
         if page != "overview":
+            # The first run registers the pages, so that one of them can be switched to.
+            test.run()
             test.switch_page(f"{page}.py")
-            test.query_params.update(query)
-        test.run()
-        return test
+        test.query_params.update(query or {})
+        return test.run()
 
     return run
 
 
 def texts(test: AppTest) -> str:
-    """All that a visitor reads, in order."""
-    parts = []
+    """All that a visitor reads, in order; a table's rows as they print."""
+    parts: list[str] = []
     for element in test.main:
-        value = getattr(element, "value", None)
-        label = getattr(element, "label", None)
-        parts += [str(item) for item in (label, value) if item is not None]
+        for name in ("label", "value"):
+            value = getattr(element, name, None)
+            if value is None:
+                continue
+            parts.append(value.to_string() if hasattr(value, "to_string") else str(value))
     return "\n".join(parts)
