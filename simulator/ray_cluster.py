@@ -8,28 +8,20 @@ behind, whatever way it ends.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from simulator.child import Child, ChildError, result_of
 from simulator.shapes import Shape, shape
 
-log = logging.getLogger(__name__)
-
-ROOT = Path(__file__).resolve().parent.parent
-START_TIMEOUT_SECONDS = 120.0
+START_SECONDS = 120.0
 """A raylet takes 3 s on an idle laptop; a busy one with a cold disk may take a minute."""
 
 Progress = Callable[[str], None]
@@ -131,16 +123,6 @@ class HeadView:
     pid: int
 
 
-class RayError(RuntimeError):
-    """The local Ray cluster could not do what was asked; the message says what went wrong."""
-
-
-@dataclass
-class _Pending:
-    number: int = 0
-    waiting: dict[int, Future[dict[str, Any]]] = field(default_factory=dict)
-
-
 class LocalRay:
     """A local Ray cluster. Thread-safe. Use as a context manager, or call :meth:`stop`."""
 
@@ -150,8 +132,7 @@ class LocalRay:
         self.head: HeadView | None = None
         self._hosts: dict[str, HostView] = {}
         self._lock = threading.RLock()
-        self._pending = _Pending()
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
         self._temp_dir: Path | None = None
 
     # --- life ------------------------------------------------------------------------------
@@ -161,25 +142,30 @@ class LocalRay:
         pod_names: Callable[[HostPlan], str] = lambda plan: plan.key,
         head_pod: str = "head",
         progress: Progress = lambda _: None,
+        dashboard_port: int = 0,
     ) -> HeadView:
         """Start the head and all hosts; answers when the head knows all of them.
 
-        ``pod_names`` gives each host's ``RAY_CLOUD_INSTANCE_ID``. Raises :class:`RayError`, with
+        ``pod_names`` gives each host's ``RAY_CLOUD_INSTANCE_ID``. Raises :class:`ChildError`, with
         everything ended again, when Ray does not come up.
         """
         # A short path: Unix sockets below it may be no longer than 107 bytes in all.
         self._temp_dir = Path(tempfile.mkdtemp(prefix="slicewatch-", dir="/tmp"))
         try:
-            self._start_keeper()
+            self._child = Child(
+                "simulator.ray_keeper", [str(self._temp_dir)], log=self._temp_dir / "keeper.log"
+            )
             progress("starting the Ray head")
             env = {"RAY_CLOUD_INSTANCE_ID": head_pod, "RAY_NODE_TYPE_NAME": "headgroup"}
-            answer = self._ask("head", dashboard_port=0, env=env)
+            answer = self._child.ask(
+                "head", timeout=START_SECONDS, dashboard_port=dashboard_port, env=env
+            )
             self.head = HeadView(**answer)
             for plan in self.plans.values():
                 self._hosts[plan.key] = HostView(plan, pod_names(plan))
             waiting = [(key, self._order_add(view)) for key, view in self._hosts.items()]
             for count, (key, future) in enumerate(waiting, 1):
-                self._joined(key, _result(future))
+                self._joined(key, result_of(future, START_SECONDS))
                 progress(f"host {count} of {len(waiting)} joined: {key}")
         except BaseException:
             self.stop()
@@ -189,23 +175,11 @@ class LocalRay:
     def stop(self) -> None:
         """End every process of the cluster. Safe to call twice, and before :meth:`start`."""
         with self._lock:
-            process, self._process = self._process, None
+            child, self._child = self._child, None
             self.head = None
             self._hosts = {key: replace(view, alive=False) for key, view in self._hosts.items()}
-        if process is not None:
-            with contextlib.suppress(OSError, ValueError):
-                if process.stdin:
-                    process.stdin.close()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
-            # The keeper leads its process group: whatever of it is left is ours, and ends now.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            if process.stdout:
-                process.stdout.close()
+        if child is not None:
+            child.stop()
         if self._temp_dir is not None:
             shutil.rmtree(self._temp_dir, ignore_errors=True)
 
@@ -227,7 +201,7 @@ class LocalRay:
 
     def stop_host(self, key: str) -> None:
         """Kill one host's raylet without a goodbye, as a dying machine would."""
-        self._ask("stop", host=key)
+        self._keeper().ask("stop", timeout=START_SECONDS, host=key)
         with self._lock:
             self._hosts[key] = replace(self._hosts[key], alive=False, pid=None)
 
@@ -240,72 +214,26 @@ class LocalRay:
             view = self._hosts[key]
         if view.alive:
             return view
-        self._ask("stop", host=key)  # forget a raylet that died by itself
+        self._keeper().ask(
+            "stop", timeout=START_SECONDS, host=key
+        )  # forget a raylet that died by itself
         view = replace(view, pod_name=pod_name or view.pod_name)
         with self._lock:
             self._hosts[key] = view
-        self._joined(key, _result(self._order_add(view)))
+        self._joined(key, result_of(self._order_add(view), START_SECONDS))
         return self.hosts()[key]
 
     # --- the keeper ------------------------------------------------------------------------
 
-    def _start_keeper(self) -> None:
-        assert self._temp_dir is not None
-        log_file = self._temp_dir / "keeper.log"
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-        for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_MODE", "TPU_NAME"):
-            env.pop(name, None)  # the user's own cluster is none of ours
-        with log_file.open("w") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "simulator.ray_keeper", str(self._temp_dir)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env=env,
-                start_new_session=True,  # Ctrl-C goes to us, and we end it in order
-            )
-        threading.Thread(
-            target=self._listen, args=(self._process,), name="ray-keeper", daemon=True
-        ).start()
-
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(ValueError, OSError):
-            for line in process.stdout:
-                answer = json.loads(line)
-                with self._lock:
-                    future = self._pending.waiting.pop(answer["id"], None)
-                if future is not None:
-                    future.set_result(answer)
-        with self._lock:
-            left, self._pending.waiting = self._pending.waiting, {}
-        for future in left.values():
-            future.set_result({"error": "the local Ray cluster has ended"})
-
-    def _order(self, op: str, **arguments: Any) -> Future[dict[str, Any]]:
-        future: Future[dict[str, Any]] = Future()
-        with self._lock:
-            process = self._process
-            if process is None or process.stdin is None or process.poll() is not None:
-                raise RayError("the local Ray cluster is not running")
-            self._pending.number += 1
-            number = self._pending.number
-            self._pending.waiting[number] = future
-            try:
-                process.stdin.write(json.dumps({"id": number, "op": op, **arguments}) + "\n")
-                process.stdin.flush()
-            except OSError as error:
-                self._pending.waiting.pop(number, None)
-                raise RayError(f"the local Ray cluster has ended: {error}") from error
-        return future
-
-    def _ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        return _result(self._order(op, **arguments))
+    def _keeper(self) -> Child:
+        child = self._child
+        if child is None:
+            raise ChildError("the local Ray cluster is not running")
+        return child
 
     def _order_add(self, view: HostView) -> Future[dict[str, Any]]:
         plan = view.plan
-        return self._order(
+        return self._keeper().order(
             "add",
             host=plan.key,
             resources=plan.resources,
@@ -317,16 +245,6 @@ class LocalRay:
     def _joined(self, key: str, answer: dict[str, Any]) -> None:
         with self._lock:
             self._hosts[key] = replace(self._hosts[key], alive=True, **answer)
-
-
-def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        answer = future.result(START_TIMEOUT_SECONDS)
-    except TimeoutError:
-        raise RayError(f"Ray did not answer within {START_TIMEOUT_SECONDS:.0f} s") from None
-    if "error" in answer:
-        raise RayError(answer["error"])
-    return dict(answer["result"])
 
 
 def _running(pid: int) -> bool:

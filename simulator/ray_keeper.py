@@ -27,15 +27,18 @@ from pathlib import Path
 from typing import Any, TextIO
 
 # Set before Ray is imported: it reads them at import.
-QUIET_ENV = {
+RAY_ENV = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
-"""No phone-home, no metrics of Ray's own (nobody scrapes them here, and they cost CPU)."""
+"""No phone-home, no metrics of Ray's own (nobody scrapes them here, and they cost CPU).
+The last one keeps Ray on the loopback address, as it does by itself on a Mac: the demo listens to
+nobody else. Ray's own commands need the same environment to reach it by its GCS address."""
 
 SYSTEM_CONFIG = {
     "health_check_initial_delay_ms": 3000,
@@ -195,7 +198,7 @@ def main() -> None:
     """Entry point of the keeper's process; its one argument is the cluster's temporary folder."""
     temp_dir = Path(sys.argv[1])
     # Ray's own folder is ours too: the user's "current cluster" under /tmp/ray stays untouched.
-    os.environ.update(QUIET_ENV, RAY_TMPDIR=str(temp_dir))
+    os.environ.update(RAY_ENV, RAY_TMPDIR=str(temp_dir))
     (temp_dir / "ray").mkdir(parents=True, exist_ok=True)
     # Ray prints to standard output, which here carries the answers: give it the log instead.
     answers = os.fdopen(os.dup(1), "w")
