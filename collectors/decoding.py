@@ -15,7 +15,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
-from collectors.loose_json import Unreadable, as_utf8, deep, peel, python_json, shorten, text_of
+from collectors.envelopes import (
+    Envelope,
+    kubernetes_envelope,
+    ray_envelope,
+    ray_refusal,
+    warnings_of,
+    wrong_kind,
+)
+from collectors.loose_json import Unreadable, as_utf8, peel, python_json, shorten
 from collectors.privacy import without_private_values
 from collectors.salvage import Notes, json_type, salvage_struct
 from fleet.observation import (
@@ -116,14 +124,6 @@ _RAY_DECODERS = {
     part: msgspec.json.Decoder(_RayAnswer[kind])  # type: ignore[valid-type]
     for part, kind in RAY_KINDS.items()
 }
-_LIST_KINDS = {
-    "pods": "PodList",
-    "nodes": "NodeList",
-    "services": "ServiceList",
-    "events": "EventList",
-    "ray_clusters": "RayClusterList",
-    "slices": "SliceList",
-}
 
 
 def decode_kubernetes(part: str, data: bytes) -> Decoded[Any]:
@@ -138,12 +138,12 @@ def decode_kubernetes(part: str, data: bytes) -> Decoded[Any]:
     except Unreadable as error:
         return Decoded(rows=None, reason=error.reason, detail=error.detail)
     except (msgspec.MsgspecError, RecursionError):
-        return _salvaged(part, KUBERNETES_KINDS[part], data, _kubernetes_envelope)
-    wrong = _wrong_kind(part, answer.kind)
+        return _salvaged(part, KUBERNETES_KINDS[part], data, kubernetes_envelope)
+    wrong = wrong_kind(part, answer.kind)
     if wrong:
         return Decoded(rows=None, reason="malformed", detail=wrong)
     token = answer.metadata.continue_ if answer.metadata else None
-    return _finish(part, answer.items, Notes(), _Envelope(token=token))
+    return _finish(part, answer.items, Notes(), Envelope(token=token))
 
 
 def decode_ray(part: str, data: bytes) -> Decoded[Any]:
@@ -158,13 +158,13 @@ def decode_ray(part: str, data: bytes) -> Decoded[Any]:
     except Unreadable as error:
         return Decoded(rows=None, reason=error.reason, detail=error.detail)
     except (msgspec.MsgspecError, RecursionError):
-        return _salvaged(part, RAY_KINDS[part], data, _ray_envelope)
+        return _salvaged(part, RAY_KINDS[part], data, ray_envelope)
     if not answer.result:
-        return Decoded(rows=None, reason="server_error", detail=_ray_refusal(answer.msg))
+        return Decoded(rows=None, reason="server_error", detail=ray_refusal(answer.msg))
     inner = answer.data.result
-    envelope = _Envelope(
+    envelope = Envelope(
         funnel=(inner.total, inner.num_after_truncation, inner.num_filtered),
-        warnings=_warnings(inner.partial_failure_warning, inner.warnings),
+        warnings=warnings_of(inner.partial_failure_warning, inner.warnings),
     )
     return _finish(part, inner.result, Notes(), envelope)
 
@@ -201,16 +201,7 @@ def decode_version(data: bytes) -> str | None:
 # --- what both ways share -------------------------------------------------------------------
 
 
-class _Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What stood around the rows. ``rows`` are still JSON (raw or parsed) on the slow path."""
-
-    rows: list[Any] = []
-    token: str | None = None
-    funnel: tuple[object, object, object] | None = None
-    warnings: str = ""
-
-
-def _finish(part: str, rows: tuple[Any, ...], notes: Notes, envelope: _Envelope) -> Decoded[Any]:
+def _finish(part: str, rows: tuple[Any, ...], notes: Notes, envelope: Envelope) -> Decoded[Any]:
     """Check what makes a row a row, compare the funnel, drop private values."""
     for index, row in enumerate(rows):
         problem = _identity_problem(row)
@@ -261,7 +252,7 @@ def _count(value: object) -> int | None:
     return int(value) if math.isfinite(value) and 0 <= value < 2**53 else None
 
 
-def _lost_rows(part: str, rows: int, envelope: _Envelope, notes: Notes) -> Truncation | None:
+def _lost_rows(part: str, rows: int, envelope: Envelope, notes: Notes) -> Truncation | None:
     """Compare what the answer says there is with what came."""
     if envelope.funnel is None:
         return None
@@ -288,18 +279,6 @@ def _lost_rows(part: str, rows: int, envelope: _Envelope, notes: Notes) -> Trunc
     return None
 
 
-def _warnings(partial: object, warnings: object) -> str:
-    texts = [partial] if isinstance(partial, str) and partial else []
-    if isinstance(warnings, list):
-        texts += [text for text in warnings if isinstance(text, str) and text]
-    return shorten("; ".join(texts))
-
-
-def _ray_refusal(message: object) -> str:
-    text = message if isinstance(message, str) and message else "no message"
-    return shorten(f"the state API answered result=false: {text}")
-
-
 # --- the slow path --------------------------------------------------------------------------
 
 
@@ -307,7 +286,7 @@ def _salvaged(
     part: str,
     kind: type[msgspec.Struct],
     data: bytes,
-    open_envelope: Callable[[str, Any], _Envelope],
+    open_envelope: Callable[[str, Any], Envelope],
 ) -> Decoded[Any]:
     notes = Notes()
     try:
@@ -357,76 +336,6 @@ def _row_name(place: str, row: object) -> str:
         if isinstance(row.get(key), str):
             return f"{place} ({row[key][:16]})"
     return place
-
-
-def _wrong_kind(part: str, kind: object) -> str | None:
-    if kind in (None, "List", _LIST_KINDS[part], "Table"):
-        return None
-    return f"holds a {shorten(str(kind), 60)}, not a {_LIST_KINDS[part]}"
-
-
-def _kubernetes_envelope(part: str, top: Any) -> _Envelope:
-    if isinstance(top, list):
-        return _Envelope(rows=top)
-    if not isinstance(top, dict):
-        raise Unreadable("malformed", f"expected an object with items, got {json_type(top)}")
-    kind = text_of(top.get("kind"))
-    if kind == "Status":
-        raise Unreadable(*_status(top))
-    if "items" not in top:
-        if f"{kind}List" == _LIST_KINDS[part] and "metadata" in top:
-            return _Envelope(rows=[{key: deep(value) for key, value in top.items()}])
-        raise Unreadable("malformed", "an object without items")
-    wrong = _wrong_kind(part, kind)
-    if wrong:
-        raise Unreadable("malformed", wrong)
-    items = peel(top["items"])
-    if not isinstance(items, list):
-        raise Unreadable("malformed", f"items: expected a list, got {json_type(items)}")
-    metadata = peel(top.get("metadata"))
-    token = text_of(metadata.get("continue")) if isinstance(metadata, dict) else None
-    return _Envelope(rows=items, token=token)
-
-
-def _status(top: dict[str, Any]) -> tuple[str, str]:
-    """Kubernetes' own words for a refusal, saved in place of the answer."""
-    code = peel(top.get("code"))
-    message = text_of(top.get("message")) or "no message"
-    return reason_for_status(code if isinstance(code, int) else 0), f"the API said: {message}"
-
-
-def reason_for_status(status: int) -> str:
-    """The one word for an HTTP status that is no success."""
-    known = {401: "unauthorized", 403: "forbidden", 404: "not_found", 429: "rate_limited"}
-    return known.get(status, "server_error")
-
-
-def _ray_envelope(part: str, top: Any) -> _Envelope:
-    if isinstance(top, list):
-        return _Envelope(rows=top, funnel=(None, None, None))
-    if not isinstance(top, dict):
-        raise Unreadable("malformed", f"expected an object with data, got {json_type(top)}")
-    if peel(top.get("result")) is False:
-        raise Unreadable("server_error", _ray_refusal(peel(top.get("msg"))))
-    inner: Any = top
-    for key in ("data", "result"):
-        inner = peel(inner.get(key)) if isinstance(inner, dict) else None
-        if not isinstance(inner, dict):
-            raise Unreadable("malformed", f"{key}: expected an object, got {json_type(inner)}")
-    rows = peel(inner.get("result"))
-    if not isinstance(rows, list):
-        raise Unreadable("malformed", f"data.result.result: expected a list, got {json_type(rows)}")
-    warnings = peel(inner.get("warnings"))
-    if isinstance(warnings, list):
-        warnings = [text_of(each) for each in warnings]
-    funnel = tuple(
-        peel(inner.get(name)) for name in ("total", "num_after_truncation", "num_filtered")
-    )
-    return _Envelope(
-        rows=rows,
-        funnel=(funnel[0], funnel[1], funnel[2]),
-        warnings=_warnings(peel(inner.get("partial_failure_warning")), warnings),
-    )
 
 
 __all__ = [

@@ -70,7 +70,7 @@ class RayTarget(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def proxy_path(self) -> str:
         """The head's address below the API server, for whoever is outside."""
-        return f"/api/v1/namespaces/{self.namespace}/services/http:{self.service}:{self.port}/proxy"
+        return f"/api/v1/namespaces/{self.namespace}/services/{self.service}:{self.port}/proxy"
 
 
 def ray_targets(kubernetes: KubernetesObservation) -> tuple[RayTarget, ...]:

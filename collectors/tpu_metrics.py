@@ -27,7 +27,8 @@ _NAMES = {f"ray_tpu_{name}": name for name in (*PERCENT_METRICS, *BYTE_METRICS)}
     name: name for name in (*PERCENT_METRICS, *BYTE_METRICS)
 }
 _LINE = re.compile(
-    r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>[^\s{}]+)(?:\s+-?\d+)?\s*"
+    r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?"
+    r"\s+(?P<value>[^\s{}]+)(?:\s+-?\d+)?\s*"
 )
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 _ESCAPE = re.compile(r"\\(.)")
@@ -68,6 +69,16 @@ def _samples(lines: Iterable[str], notes: Notes) -> Iterator[TpuSample]:
             notes.add(place, f"{metric} cannot have this value")
         elif value is not _NO_DATA:
             yield _sample(metric, value, labels)
+
+
+def sample_of(name: str, value: float, labels: Mapping[str, str]) -> TpuSample | None:
+    """One series of a TPU gauge as a sample; ``None`` for other series and absurd values."""
+    metric = _NAMES.get(name)
+    if metric is None or _value(metric, repr(value)) in (None, _NO_DATA):
+        return None
+    if not name.startswith("ray_tpu_") and labels.get("make", "cloud-tpu") != "cloud-tpu":
+        return None  # the same names are used for GPUs
+    return _sample(metric, value, labels)
 
 
 _NO_DATA = math.inf

@@ -1,0 +1,48 @@
+"""Looks into reports, with the engine's memory of earlier looks carried along.
+
+Sources answer at different moments. A finding opens when two looks in a row show it, and "two
+looks" has to mean two answers of each source: judging twice because another source answered in
+between must not confirm a blip. So a look counts once every source that answers has answered
+anew; a look in between is judged as a better version of the last one that counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from diagnosis.engine import judge
+from diagnosis.finding import Report
+from diagnosis.memory import Memory
+from diagnosis.thresholds import Thresholds
+from fleet.mapping import build_fleet
+from fleet.observation import Observation
+
+
+class Judging:
+    """Carries the memory. Used from one thread at a time."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._before = Memory()
+        self._after = Memory()
+        self._counted: Mapping[str, int] = {}
+        self._first = True
+
+    def judge(self, observation: Observation, versions: Mapping[str, int]) -> Report:
+        """The report of one look.
+
+        Args:
+            observation: what all sources said last.
+            versions: for each source that answers, how many answers it has given.
+        """
+        fleet = build_fleet(observation, startup_grace=self._thresholds.slice_startup_grace)
+        counts = self._first or all(
+            count > self._counted.get(name, -1) for name, count in versions.items()
+        )
+        before = self._after if counts else self._before
+        report, after = judge(fleet, before, self._thresholds)
+        if counts:
+            self._before, self._after = before, after
+            self._counted = dict(versions)
+            self._first = False
+        return report
