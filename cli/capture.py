@@ -8,31 +8,30 @@ from typing import Any
 
 import click
 
-from cli.looks import live_runtime
+from cli.looks import observe, require_an_answer, sources_of
 from cli.options import Command, read_settings, with_settings
 from cli.terminal import InputError, clean, progress, say
 from exporter.words import source_sentence
-from fleet.observation import Observation, SourceStatus
 
 
-@with_settings("Where to look", "Pace", without=("bundle",))
+@with_settings("Where to look", "Pace", without=("bundle", "poll_interval"))
 @click.command(cls=Command, short_help="Write what the APIs say to a bundle.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--frames",
     type=click.IntRange(1, 1000),
     default=1,
+    metavar="N",
     help="How many looks to take; several show what changes (a livelock, a stall). [1]",
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=1.0),
+    type=click.FloatRange(min=1.0, max=3600.0),
     default=10.0,
     metavar="SECONDS",
     help="Seconds between two looks. [10]",
 )
-@click.option("--force", is_flag=True, help="Write over PATH when it is there already.")
-def command(path: Path, frames: int, interval: float, force: bool, **given: Any) -> None:
+def command(path: Path, frames: int, interval: float, **given: Any) -> None:
     """Write what Kubernetes and Ray say to PATH: a folder, a .tar.gz or a .zip by its name.
 
     What no rule reads stays out: environment values other than the TPU, MEGASCALE and RAY ones,
@@ -47,34 +46,26 @@ def command(path: Path, frames: int, interval: float, force: bool, **given: Any)
       slicewatch capture incident.tar.gz --frames 6 --interval 10
       slicewatch capture now/ --kube-context prod --namespace ml
     """
-    from collectors.bundle import BundleError, write_bundle
+    from collectors.archive import BundleError
+    from collectors.bundle_writing import BundleWriter
 
-    if path.exists() and not force:
-        raise InputError(f"{path} is there already; --force writes over it")
-    runtime = live_runtime(read_settings(given))
-    looks = []
-    for number in range(frames):
-        if number:
-            time.sleep(interval)
-        with progress(f"Look {number + 1} of {frames}"):
-            looks.append(runtime.look_once())
-        if frames > 1:
-            say(f"look {number + 1} of {frames} taken")
-    bad = [source for source in sources_of(looks[-1]) if source.status == "down"]
-    if len(bad) == len(sources_of(looks[-1])):
-        reasons = "; ".join(f"{source.name}: {source.detail}" for source in bad)
-        raise InputError(f"nothing could be read: {reasons or 'no source was found'}")
+    settings = read_settings(given)
+    look = None
     try:
-        write_bundle(path, looks)
-    except (BundleError, OSError) as error:
-        raise InputError(f"cannot write {path}: {error}") from None
-    for source in sources_of(looks[-1]):
-        if source.status == "down" or not source.complete:
+        with BundleWriter(path, frames=frames) as bundle:
+            for number in range(frames):
+                if number:
+                    time.sleep(interval)
+                with progress(f"Look {number + 1} of {frames}") as note:
+                    look = observe(settings, note)
+                    if number == 0:
+                        require_an_answer(look)
+                    bundle.add(look)
+                if frames > 1:
+                    say(f"look {number + 1} of {frames} taken")
+    except BundleError as error:
+        raise InputError(str(error)) from None
+    for source in sources_of(look) if look is not None else ():
+        if source.status in ("down", "degraded") or not source.complete:
             say(clean(f"{source.name} is {source_sentence(source)}"))
     click.echo(str(path))
-
-
-def sources_of(look: Observation) -> list[SourceStatus]:
-    """The sources that one look asked."""
-    kubernetes = [look.kubernetes.source] if look.kubernetes is not None else []
-    return kubernetes + [ray.source for ray in look.ray]

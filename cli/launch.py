@@ -55,6 +55,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _prepared: Prepared | None = None
+_started = False
 
 
 def prepare(
@@ -102,10 +103,24 @@ def routes(what: Prepared) -> list[Route]:
     )
 
 
+def start(what: Prepared) -> None:
+    """Start the collectors, once; :class:`InputError` when there is nothing to look at."""
+    global _started
+    if _started:
+        return
+    from collectors.source_set import NothingToLookAt
+
+    try:
+        what.source.start()
+    except NothingToLookAt as error:
+        raise InputError(str(error)) from None
+    _started = True
+
+
 @asynccontextmanager
 async def running(what: Prepared) -> AsyncIterator[None]:
     """The collectors, for as long as the server runs."""
-    what.source.start()
+    start(what)
     try:
         yield
     finally:
@@ -131,6 +146,7 @@ def serve_headless(what: Prepared) -> None:
     )
     host, port = what.settings.host, what.settings.port
     check_port(host, port)
+    start(what)
     say(f"Slicewatch (headless) on {url(host, port)}/metrics; Ctrl-C ends it")
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
 
@@ -146,6 +162,7 @@ def serve_dashboard(what: Prepared) -> None:
             "the dashboard is not installed: pip install 'slicewatch[dashboard]', "
             "or serve without it: slicewatch serve --headless"
         ) from None
+    start(what)
     say(f"Slicewatch on {url(host, port)}; Ctrl-C ends it")
     from app import app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import msgspec
 from cli.terminal import InputError, progress
 from diagnosis.finding import Report
 from diagnosis.snapshot import Snapshot
-from fleet.observation import Observation
+from fleet.observation import Observation, SourceStatus
 
 if TYPE_CHECKING:
     from collectors.runtime import Runtime
@@ -67,16 +68,46 @@ def look_at_bundle(path: Path, settings: Settings) -> Look:
 
 
 def look_at_live(settings: Settings) -> Look:
-    """One look at everything that can be found. A source that is down is part of the answer."""
+    """One look at everything that can be found, judged by itself.
+
+    A source that is down is part of the answer; when all are, there is none, and
+    :class:`InputError` says what did not answer.
+    """
     from diagnosis.engine import judge
     from fleet.mapping import build_fleet
 
-    with progress("Looking at the clusters"):
-        observation = live_runtime(settings).look_once()
+    with progress("Looking at the clusters") as note:
+        observation = observe(settings, note)
+        require_an_answer(observation)
         grace = settings.thresholds.slice_startup_grace
         fleet = build_fleet(observation, startup_grace=grace)
         report, _ = judge(fleet, None, settings.thresholds)
     return Look(observation=observation, report=report)
+
+
+def observe(settings: Settings, note: Callable[[str], None]) -> Observation:
+    """Ask all sources once; raises :class:`InputError` when there is nothing to ask."""
+    from collectors.looks import look_once
+    from collectors.source_set import NothingToLookAt
+
+    try:
+        return look_once(settings, note)
+    except NothingToLookAt as error:
+        raise InputError(str(error)) from None
+
+
+def sources_of(observation: Observation) -> list[SourceStatus]:
+    """The sources that one look asked."""
+    kubernetes = [observation.kubernetes.source] if observation.kubernetes is not None else []
+    return kubernetes + [ray.source for ray in observation.ray]
+
+
+def require_an_answer(observation: Observation) -> None:
+    """Raise :class:`InputError` when every source is down: silence is no result."""
+    sources = sources_of(observation)
+    if sources and all(source.status == "down" for source in sources):
+        said = "; ".join(f"{source.name}: {source.detail or source.reason}" for source in sources)
+        raise InputError(f"nothing answered: {said}")
 
 
 def live_runtime(settings: Settings) -> Runtime:

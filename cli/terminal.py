@@ -7,9 +7,8 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 import click
 
@@ -69,26 +68,40 @@ def say(text: str) -> None:
 
 
 class _Later:
-    """Says a line when work takes longer than ``PROGRESS_AFTER``."""
+    """Says what is being done, but only once it has taken longer than ``PROGRESS_AFTER``."""
 
     def __init__(self, text: str) -> None:
-        self._timer = threading.Timer(PROGRESS_AFTER, say, (text,))
+        self._text = text
+        self._late = False
+        self._timer = threading.Timer(PROGRESS_AFTER, self._begin)
         self._timer.daemon = True
 
-    def __enter__(self) -> None:
+    def start(self) -> None:
         self._timer.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def stop(self) -> None:
         self._timer.cancel()
+
+    def note(self, text: str) -> None:
+        """The next thing that is done."""
+        self._text = text
+        if self._late:
+            say(f"{clean(text)} …")
+
+    def _begin(self) -> None:
+        self._late = True
+        say(f"{clean(self._text)} …")
 
 
 @contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Say ``text`` on standard error if the work inside takes longer than a second."""
-    with _Later(f"{text} …"):
-        yield
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """Say ``text`` on standard error if the work inside takes longer than a second.
+
+    What comes out takes further lines, which are said from then on.
+    """
+    later = _Later(text)
+    later.start()
+    try:
+        yield later.note
+    finally:
+        later.stop()
