@@ -25,9 +25,15 @@ def subject_link(finding: Finding) -> None:
         link("sources", "Sources")
 
 
-def finding_card(current: Snapshot, finding: Finding, key: str, *, full: bool = False) -> None:
-    """One finding. ``full`` shows all evidence and steps; else the first step and a link."""
-    with st.container(border=True, key=f"card-{key}"):
+def finding_card(
+    current: Snapshot, finding: Finding, key: str, *, full: bool = False, here: bool = False
+) -> None:
+    """One finding with its first step and a link to the rest.
+
+    ``full``: without step and links, for the page that shows all of them below the card.
+    ``here``: the page is that of the finding's subject, so no link leads there.
+    """
+    with st.container(border=True, key=f"card-{key}", gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.badge(finding.severity, color=COLOURS[finding.severity])  # type: ignore[arg-type]
             cause = f" · {plain(finding.cause)}" if finding.cause else ""
@@ -48,7 +54,8 @@ def finding_card(current: Snapshot, finding: Finding, key: str, *, full: bool = 
                 command(finding.actions[0].command)
         with st.container(horizontal=True, gap="medium"):
             link("finding", "Evidence and next steps", **finding_params(finding))
-            subject_link(finding)
+            if not here:
+                subject_link(finding)
 
 
 def _affects(finding: Finding, most: int | None) -> None:
@@ -64,7 +71,9 @@ def finding_params(finding: Finding) -> dict[str, str]:
     return {"code": finding.code, "subject": finding.subject.id}
 
 
-def findings_section(current: Snapshot, findings: Sequence[Finding], key: str) -> None:
+def findings_section(
+    current: Snapshot, findings: Sequence[Finding], key: str, *, here: bool = True
+) -> None:
     """Cards for the findings about one thing, or a line that there are none."""
     if not findings:
         if current.report.unknowns:
@@ -73,7 +82,7 @@ def findings_section(current: Snapshot, findings: Sequence[Finding], key: str) -
             st.caption("No finding about it.")
         return
     for number, finding in enumerate(findings):
-        finding_card(current, finding, f"{key}-{number}")
+        finding_card(current, finding, f"{key}-{number}", here=here)
 
 
 def findings_table(current: Snapshot, findings: Sequence[Finding], key: str) -> None:

@@ -165,6 +165,7 @@ def table(
         [dict(row) for row in rows[:most]],
         hide_index=True,
         column_config=dict(config or {}),
+        placeholder="–",
         key=f"table-{key}",
         alt=alt or None,
     )
@@ -191,6 +192,7 @@ def pick(
         [dict(row) for row in rows[:most]],
         hide_index=True,
         column_config=dict(config or {}),
+        placeholder="–",
         key=f"pick-{key}",
         on_select="rerun",
         selection_mode="single-row",

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import streamlit as st
+
+from charts.colouring import COLOUR_BY, ColourBy
+from charts.grid import View, host_index_of_point, slice_figure
 from diagnosis.snapshot import Snapshot
-from fleet.model import Slice
+from exporter.words import host_name, host_trouble, status_of
+from fleet.model import Host, Slice
+from pages._parts import ago, sentence
+
+CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+COLOUR_WORDS: dict[ColourBy, str] = {
+    "state": "state",
+    "placement_group": "placement group",
+    "job": "job",
+    "duty_cycle": "duty cycle",
+    "pod_age": "age",
+}
+
+
+def dark() -> bool:
+    """Whether the reader's theme has a dark ground."""
+    return bool(st.context.theme.type == "dark")
 
 
 def wall(current: Snapshot) -> None:
@@ -11,4 +33,59 @@ def wall(current: Snapshot) -> None:
 
 
 def grid(current: Snapshot, item: Slice) -> None:
-    """The slice's hosts and chips where the topology puts them."""
+    """The slice's hosts and chips where its topology puts them; a click on a host names it."""
+    with st.container(horizontal=True, gap="medium"):
+        colour_by: ColourBy = (
+            st.segmented_control(
+                "Colours stand for",
+                COLOUR_BY,
+                default="state",
+                format_func=lambda name: COLOUR_WORDS[name],
+                key="grid-colours",
+            )
+            or "state"
+        )
+        view: View = "grid"
+        if item.topology is not None and item.topology.host_bounds[2] > 1:
+            view = (
+                st.segmented_control("View", ("layers", "3d"), default="layers", key="grid-view")
+                or "layers"
+            )
+    figure = slice_figure(
+        item,
+        status_of(current.report, item),
+        fleet=current.report.fleet,
+        colour_by=colour_by,
+        view=view,
+        dark=dark(),
+    )
+    event = st.plotly_chart(
+        figure,
+        width="content",
+        theme=None,
+        key="grid",
+        on_select="rerun",
+        selection_mode="points",
+        config=CONFIG,
+        alt=f"ICI grid of the slice: {item.hosts_alive} hosts ready; the table below has the same",
+    )
+    host = _picked(item, event)
+    if host is not None:
+        sentence(_host_sentence(current, host))
+
+
+def _picked(item: Slice, event: Any) -> Host | None:
+    points = event["selection"]["points"] if event else []
+    index = host_index_of_point(item, points[0]) if points else None
+    return item.hosts[index] if index is not None else None
+
+
+def _host_sentence(current: Snapshot, host: Host) -> str:
+    parts = [
+        f"{host_name(host)} is {host.state.replace('_', ' ')}",
+        f"pod {host.pod_name}" if host.pod_name else "no pod",
+        f"node {host.node_name}" if host.node_name else "no Kubernetes node",
+        f"up for {ago(current, host.age_since)}" if host.age_since is not None else "age unknown",
+    ]
+    trouble = host_trouble(host)
+    return ", ".join(parts) + (f": {trouble}." if trouble else ".")

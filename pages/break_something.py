@@ -37,7 +37,7 @@ def body(current: Snapshot) -> None:
                     type="primary",
                 )
     st.subheader("What Slicewatch says now")
-    _cards.findings_section(current, current.report.findings[:4], "demo")
+    _cards.findings_section(current, current.report.findings[:4], "demo", here=False)
 
 
 _parts.page(body)

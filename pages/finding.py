@@ -79,7 +79,7 @@ def _gone(current: Snapshot, code: str, subject: str) -> None:
     same = [item for item in current.report.findings if item.subject.id == subject]
     if same:
         st.caption("Open about the same:")
-        _cards.findings_section(current, same, "same")
+        _cards.findings_section(current, same, "same", here=False)
 
 
 def _evidence(finding: Finding, number: int) -> None:

@@ -1,0 +1,111 @@
+"""A real ``slicewatch serve`` in a process of its own, and a real browser to look at it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    # A container has no user namespaces for the sandbox and no GPU: WebGL runs in software.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(*arguments: str, timeout: float = 60.0) -> Iterator[str]:
+    """Run ``slicewatch serve`` with these arguments; gives its address once it is ready."""
+    port = free_port()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SLICEW")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "slicewatch", "serve", "--port", str(port), *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    base = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_ready(base, process, timeout)
+        yield base
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def wait_until_ready(base: str, process: subprocess.Popen[str], timeout: float) -> None:
+    """Return when ``/readyz`` says so; fail at once when the process has ended."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            error = process.stderr.read() if process.stderr else ""
+            raise AssertionError(f"serve ended with {process.returncode}: {error}")
+        try:
+            with urllib.request.urlopen(f"{base}/readyz", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        # A poll of the condition above, not a guess at how long it takes.
+        time.sleep(0.1)
+    raise AssertionError(f"not ready within {timeout:g} s")
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Headless Chromium as Debian packages it."""
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+def settled(page: Page, timeout: float = 30_000) -> None:
+    """Wait until the script has run and nothing is being drawn any more."""
+    page.wait_for_selector('[data-testid="stMainBlockContainer"]', timeout=timeout)
+    page.wait_for_function(
+        """() => document.querySelector('[data-testid="stApp"]')
+            ?.getAttribute('data-test-script-state') === 'notRunning'
+            && !document.querySelector('[data-testid="stSkeleton"]')""",
+        timeout=timeout,
+    )
+    # Two frames later every picture has been painted.
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
