@@ -30,6 +30,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     gang_stall: float = 600.0
     """Compilation, checkpointing and evaluation leave chips idle for minutes; ten is too long."""
     gang_stall_duty_cycle: float = 0.01
+    gang_straggler: float = 120.0
+    """One rank may evaluate or write a checkpoint alone for a while; two minutes is no accident."""
     stale_polls: float = 3.0
     """Two lost answers are weather; three in a row are a fault."""
     blip: float = 30.0

@@ -1,0 +1,290 @@
+"""What KubeRay does not make, or makes too often: a webhook that is down, drifting replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from diagnosis import commands
+from diagnosis.rules.base import (
+    Links,
+    Outcome,
+    cluster_subject,
+    fix,
+    hit,
+    kube_evidence,
+    look,
+    unknown,
+    worker_group_subject,
+)
+from diagnosis.rules.identity import current
+from diagnosis.view import View, names_of, shorten
+from fleet.model import ClusterView, WorkerGroup
+from fleet.observation import Event
+from fleet.pods import REPLICA_NAME_LABEL, created_at, event_time, labels_of, pod_name
+from fleet.times import format_duration, format_time
+
+CALL_FAILED = "failed calling webhook"
+CREATE_FAILED = frozenset({"FailedToCreateWorkerPod", "FailedToCreateHeadPod", "FailedCreate"})
+CREATED = frozenset({"CreatedWorkerPod", "CreatedHeadPod"})
+
+
+def _no_answer(text: str) -> bool:
+    """Whether a call to the TPU webhook failed; other webhooks (Kueue's) are not ours to name."""
+    _, found, rest = text.partition(CALL_FAILED)
+    return bool(found) and ("tpu" in rest.lower() or "ray" in rest.lower())
+
+
+def judge_webhook(view: View, cluster: ClusterView) -> Iterator[Outcome]:
+    """``WebhookDown``: pods are not created because the TPU webhook does not answer.
+
+    Facts: gke_tpu R10 (``failed calling webhook "kuberay-tpu-webhook.ray-system.svc"``, no
+    endpoints, x509), 1.1 (no failurePolicy means Fail: every KubeRay pod is refused).
+    Must not flag: a webhook that answers and refuses; a failure after which pods were created.
+    """
+    events = view.events("RayCluster", cluster.namespace, cluster.cluster)
+    newest_failure: Event | None = None
+    made = None
+    first = None
+    for event in events:
+        at = event_time(event)
+        if event.reason in CREATE_FAILED and _no_answer(event.message or ""):
+            newest_failure = event
+            first = at if first is None else first
+        elif event.reason in CREATED and at is not None:
+            made = at if made is None else max(made, at)
+    condition = next(
+        (
+            (kind, reason, message)
+            for kind, status, reason, message in cluster.conditions
+            if kind == "ReplicaFailure" and status == "True" and _no_answer(message)
+        ),
+        None,
+    )
+    failed_at = event_time(newest_failure) if newest_failure is not None else None
+    over = made is not None and failed_at is not None and made > failed_at
+    if condition is None and (newest_failure is None or over or _complete(view, cluster)):
+        return
+    words = condition[2] if condition else (newest_failure.message or "") if newest_failure else ""
+    rows = []
+    if condition is not None:
+        rows.append(
+            kube_evidence("raycluster", cluster.cluster, f"condition ReplicaFailure ({condition[1]})", words)
+        )
+    if newest_failure is not None:
+        rows.append(
+            kube_evidence(
+                "raycluster", cluster.cluster, f"event {newest_failure.reason}", newest_failure.message
+            )
+        )
+        rows.append(
+            kube_evidence("raycluster", cluster.cluster, "event last seen", format_time(failed_at))
+        )
+    yield hit(
+        "WebhookDown",
+        cluster_subject(cluster),
+        f"KubeRay cannot create pods of {cluster.id}: the TPU webhook does not answer "
+        f"({shorten(_tail(words), 180)}).",
+        severity="critical",
+        evidence=rows,
+        actions=[
+            look("See whether the webhook runs and has endpoints.", commands.webhook_state(view)),
+            look("Read its log.", commands.webhook_logs(view)),
+            look("Read the RayCluster's events.", commands.describe_cluster(view, cluster)),
+            fix(
+                "Restart it (running pods are not touched); if the certificate is at fault, renew "
+                "the Secret kuberay-tpu-webhook-certs first.",
+                commands.restart_webhook(view),
+            ),
+        ],
+        since=first if not over else None,
+        links=Links(
+            cluster=cluster.id,
+            slices=tuple(
+                item.id
+                for item in view.slices_of(cluster)
+                if any(host.problem == "PodMissing" for host in item.hosts)
+            ),
+            worker_groups=tuple(
+                group.id
+                for group in view.worker_groups_of(cluster)
+                if _drift(group) not in (None, 0)
+            ),
+        ),
+        effect="the TPU webhook does not answer",
+    )
+
+
+def _tail(words: str) -> str:
+    place = words.find(CALL_FAILED)
+    return words[place:] if place >= 0 else words
+
+
+def _complete(view: View, cluster: ClusterView) -> bool:
+    """Whether every declared pod exists, so whatever failed has been made up for."""
+    groups = view.worker_groups_of(cluster)
+    return bool(groups) and all(_drift(group) == 0 for group in groups)
+
+
+# --- ReplicaDrift ---------------------------------------------------------------------------
+
+
+def desired_pods(group: WorkerGroup) -> tuple[int, ...]:
+    """Pods that the spec asks for: replicas times hosts, and the same within the bounds.
+
+    KubeRay keeps replicas within minReplicas and maxReplicas, so both count as what was asked for.
+    Empty when the spec does not say.
+    """
+    spec = group.spec
+    if spec is None or spec.replicas is None:
+        return ()
+    bounded = max(spec.replicas, spec.min_replicas or 0)
+    if spec.max_replicas is not None:
+        bounded = min(bounded, max(spec.max_replicas, 0))
+    hosts = max(1 if spec.num_of_hosts is None else spec.num_of_hosts, 0)
+    return tuple(dict.fromkeys(max(count, 0) * hosts for count in (spec.replicas, bounded)))
+
+
+def _drift(group: WorkerGroup) -> int | None:
+    """Pods too many (or, negative, too few); ``None`` when the spec does not say."""
+    wanted = desired_pods(group)
+    if not wanted:
+        return None
+    return min((len(group.pods) - count for count in wanted), key=abs)
+
+
+def _create_failure(view: View, cluster: ClusterView) -> str | None:
+    """KubeRay's words on why it could not create a worker pod, where that is its newest word."""
+    for kind, status, _, message in cluster.conditions:
+        if kind == "ReplicaFailure" and status == "True" and message:
+            return message
+    words = None
+    for event in view.events("RayCluster", cluster.namespace, cluster.cluster):
+        if event.reason in CREATE_FAILED:
+            words = event.message
+        elif event.reason in CREATED:
+            words = None
+    return words
+
+
+def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
+    """``ReplicaDrift``: pods differ from replicas x hosts, or pods of an older labelling are left.
+
+    Facts: gke_tpu R7 (an upgrade to KubeRay 1.6 ignores pods without a replica name and makes a
+    second set), R12 and R15 (autoscaler v2 and numOfHosts), R13, R16 (do not trust the status).
+    Must not flag: a change that is under way (pods younger than the grace); pods on their way out;
+    suspended groups; failed pods that KubeRay is about to replace.
+    """
+    grace = view.thresholds.replica_drift_grace
+    for group in view.worker_groups_of(cluster):
+        if group.suspended:
+            continue
+        pods = current(group.pods)
+        orphans = [
+            pod
+            for pod in pods
+            if group.multi_host and not labels_of(pod).get(REPLICA_NAME_LABEL)
+        ]
+        mixed = bool(orphans) and len(orphans) < len(pods)
+        drift = _drift(group)
+        if drift is None and not mixed:
+            if group.spec is None or pods:
+                yield unknown(
+                    "ReplicaDrift", worker_group_subject(group), "the spec does not say how many replicas"
+                )
+            continue
+        if not drift and not mixed:
+            continue
+        starts = [start for pod in pods if (start := created_at(pod)) is not None]
+        newest = max(starts, default=None)
+        refused = _create_failure(view, cluster) if (drift or 0) < 0 else None
+        if newest is None and refused is None and view.memory is None:
+            # Nothing says since when: the replicas may have been asked for a second ago.
+            yield unknown(
+                "ReplicaDrift",
+                worker_group_subject(group),
+                "it has no pods yet, and one look cannot tell for how long",
+            )
+            continue
+        mark = view.mark("ReplicaDrift", cluster.id, group.id, first=newest)
+        if newest is not None and view.now - newest <= grace:
+            continue
+        if mark is not None and view.now - mark.since <= grace and refused is None:
+            continue
+        wanted = len(group.pods) - (drift or 0)
+        if mixed:
+            text = (
+                f"{len(orphans)} of its {len(pods)} pods carry no {REPLICA_NAME_LABEL}: they are "
+                "left over from before an upgrade of KubeRay, which ignores them"
+            )
+        elif (drift or 0) > 0:
+            text = f"it has {len(group.pods)} pods and should have {wanted}"
+        else:
+            text = f"it has {len(group.pods)} of {wanted} pods"
+            text += f", because KubeRay cannot create them ({shorten(refused, 160)})" if refused else ""
+        left = (
+            (group.spec.scale_strategy.workers_to_delete or ())
+            if group.spec is not None and group.spec.scale_strategy is not None
+            else ()
+        )
+        yield hit(
+            "ReplicaDrift",
+            worker_group_subject(group),
+            f"Worker group {group.name} ({cluster.id}) does not match its spec: {text}"
+            + (f"; {len(left)} are marked for deletion and still there" if left and (drift or 0) > 0 else "")
+            + ".",
+            severity="warning",
+            evidence=[
+                kube_evidence(
+                    "raycluster",
+                    cluster.cluster,
+                    f"{group.name}.replicas x numOfHosts",
+                    f"{group.spec.replicas} x {group.spec.num_of_hosts or 1}" if group.spec else None,
+                ),
+                kube_evidence("worker group", group.name, "pods", len(group.pods)),
+                kube_evidence("worker group", group.name, "newest pod", format_time(newest)),
+                *(
+                    kube_evidence("pod", pod_name(pod), f"label {REPLICA_NAME_LABEL}", None)
+                    for pod in (orphans[:6] if mixed else ())
+                ),
+            ],
+            actions=[
+                look("See the pods and their indices.", commands.list_pods(view, cluster)),
+                look("Read what KubeRay did last.", commands.describe_cluster(view, cluster)),
+                look(
+                    "Read the autoscaler's log.",
+                    commands.kubectl(
+                        view,
+                        "logs",
+                        "-l",
+                        f"ray.io/cluster={cluster.cluster},ray.io/node-type=head",
+                        "-c",
+                        "autoscaler",
+                        "--tail",
+                        "100",
+                        namespace=cluster.namespace,
+                    ),
+                ),
+                fix(
+                    f"Delete the left-over pods {names_of(sorted(pod_name(pod) for pod in orphans))} "
+                    "(kills what runs on them).",
+                    commands.delete_pods(
+                        view, cluster.namespace, sorted(pod_name(pod) for pod in orphans)[:32]
+                    ),
+                )
+                if mixed
+                else fix(
+                    "Set replicas to the number of slices that you want (not of pods); surplus "
+                    "slices are deleted with what runs on them.",
+                    commands.edit_cluster(view, cluster),
+                ),
+            ],
+            since=newest,
+            dated=newest is not None and view.now - newest > grace,
+            links=Links(
+                cluster=cluster.id,
+                slices=tuple(item.id for item in view.slices_of_worker_group(group)),
+                worker_groups=(group.id,),
+            ),
+            effect=f"worker group {group.name}: {text} for "
+            f"{format_duration(view.now - newest) if newest is not None else '?'}",
+        )
