@@ -187,6 +187,11 @@ class Settings(BaseSettings):
         le=1,
         description="The duty cycle (0 to 1) below which a chip counts as doing nothing.",
     )
+    gang_straggler: float = _seconds(
+        _DEFAULTS.gang_straggler,
+        "How long the chips of few hosts may differ from the rest of their gang before "
+        "GangStraggler; one rank may evaluate or write a checkpoint alone for a while.",
+    )
     stale_polls: float = Field(
         _DEFAULTS.stale_polls,
         ge=1,
