@@ -71,7 +71,8 @@ def python_json(data: bytes, place: str, notes: Notes, error: Exception) -> Any:
     if "trailing characters" in str(error):
         raise Unreadable("not_json", f"more than one JSON document ({error})") from None
     if len(data) > PYTHON_JSON_LIMIT:
-        raise Unreadable("not_json", str(error)) from None
+        cut = "was truncated" in str(error) and data.lstrip()[:1] in (b"{", b"[")
+        raise Unreadable("truncated" if cut else "not_json", str(error)) from None
     odd: list[str] = []
 
     def constant(name: str) -> None:
