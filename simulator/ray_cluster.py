@@ -110,6 +110,7 @@ class HostView:
     node_id: str | None = None
     pid: int | None = None
     alive: bool = False
+    log: str = ""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,9 @@ class Keeper:
             node_ip_address="127.0.0.1",
         )
         self.nodes[host] = node
-        return {"node_id": node.node_id, "pid": _raylet_pid(node)}
+        outputs = getattr(node.all_processes["raylet"][0], "stdout_file", None)
+        log = str(outputs) if isinstance(outputs, str | os.PathLike) else ""
+        return {"node_id": node.node_id, "pid": _raylet_pid(node), "log": log}
 
     def stop(self, *, host: str) -> dict[str, Any]:
         """Kill one raylet with all its processes, without a goodbye, as a dying machine would."""

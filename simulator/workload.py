@@ -109,7 +109,10 @@ class Driver:
         self.gangs[name] = gang
         self._wait(group, name)
         self._start_workers(name, group)
-        return {"groups": [item.id.hex() for item in self.groups[name]]}
+        return {
+            "groups": [item.id.hex() for item in self.groups[name]],
+            "slice": gang.bundle_label_selector[0]["ray.io/tpu-slice-name"],
+        }
 
     # --- what people do wrong --------------------------------------------------------------
 
