@@ -71,9 +71,7 @@ class _Budget:
     def member(self) -> None:
         self.members += 1
         if self.members > MAX_MEMBERS:
-            raise BundleError(
-                f"{self.path}: more than {MAX_MEMBERS:,} files (limit on their number)"
-            )
+            raise BundleError(f"{self.path}: more than {MAX_MEMBERS:,} files (limit on the number)")
 
     def size(self, name: str, size: int) -> None:
         if size > MAX_FILE:

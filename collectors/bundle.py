@@ -23,7 +23,13 @@ from collectors.bundle_layout import (
 )
 from collectors.bundle_writing import BundleWriter, write_bundle
 from collectors.decoding import Decoded, decode_cluster_status, decode_kubernetes, decode_ray
-from collectors.discovery import BARE_NAMESPACE, is_suspended, source_name, split_folder
+from collectors.discovery import (
+    BARE_NAMESPACE,
+    folder_name,
+    is_suspended,
+    source_name,
+    split_folder,
+)
 from collectors.manifest import Manifest, parse_manifest, recorded_or_derived
 from collectors.newest import newest_time
 from collectors.sources import KUBERNETES_NEEDED, RAY_NEEDED, Part, summarise
@@ -261,7 +267,7 @@ def _without_folder(
         status = _suspended(name)
     else:
         status = summarise(name, {}, needed=RAY_NEEDED, fetched_at=None)
-        detail = f"the bundle holds no ray/{'__'.join(key)}/ folder"
+        detail = f"the bundle holds no ray/{folder_name(*key)}/ folder"
         status = msgspec.structs.replace(status, detail=detail)
     extra = manifest.ray_of(*key)
     return RayObservation(

@@ -92,6 +92,8 @@ def recorded_or_derived(recorded: SourceStatus | None, derived: SourceStatus) ->
     """
     if recorded is None or _RANK[recorded.status] < _RANK[derived.status]:
         return derived
+    if recorded.status == "down":
+        return recorded
     if recorded.complete and not derived.complete:
         return derived
     lost = {item.part for item in derived.truncated} - {item.part for item in recorded.truncated}
