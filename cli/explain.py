@@ -45,4 +45,7 @@ def command(code: str | None) -> None:
         for cause, meaning in info.causes.items():
             lines = wrap(meaning, widest + 4)
             click.echo(f"  {cause:<{widest}}  " + "\n".join(lines))
+    if info.silent_on:
+        click.echo("\n" + style("Not flagged", bold=True))
+        click.echo("\n".join(wrap(info.silent_on, 0)))
     click.echo(f"\nRunbook: {info.runbook}")

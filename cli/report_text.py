@@ -12,6 +12,8 @@ from fleet.times import format_duration, format_time
 MAX_EVIDENCE = 12
 """Evidence lines a finding in the terminal; JSON has them all."""
 MAX_UNKNOWN = 5
+MAX_SLICES = 100
+"""Slices in the terminal, worst first."""
 
 _SEVERITY = {
     "critical": {"fg": "red", "bold": True},
@@ -62,13 +64,7 @@ def finding_lines(finding: Finding, now: float) -> Iterator[str]:
     yield from (f"  {line}" if number == 0 else line for number, line in _body(finding.summary, 2))
     for number, text in enumerate(finding.affects):
         yield from _labelled("Affects" if number == 0 else "", text)
-    for number, item in enumerate(finding.evidence[:MAX_EVIDENCE]):
-        text = f"{item.source}, {item.object}: {item.field} = {item.value}"
-        yield from _labelled("Why" if number == 0 else "", text)
-    if len(finding.evidence) > MAX_EVIDENCE:
-        yield from _labelled(
-            "", f"… and {len(finding.evidence) - MAX_EVIDENCE} more (--format json)"
-        )
+    yield from _evidence_lines(finding)
     for number, action in enumerate(finding.actions):
         yield from _labelled("Next" if number == 0 else "", action.text)
         if action.command:
@@ -76,6 +72,21 @@ def finding_lines(finding: Finding, now: float) -> Iterator[str]:
             yield " " * 13 + style(clean(action.command), fg="cyan")
     if finding.runbook:
         yield from _labelled("Runbook", finding.runbook)
+
+
+def _evidence_lines(finding: Finding) -> Iterator[str]:
+    """What was read, with source and object once for all their fields."""
+    label, last = "Why", None
+    for item in finding.evidence[:MAX_EVIDENCE]:
+        if (item.source, item.object) != last:
+            last = (item.source, item.object)
+            yield from _labelled(label, f"{item.object} ({item.source})")
+            label = ""
+        lines = wrap(f"{item.field} = {item.value}", 15)
+        yield from (" " * 13 + line if number == 0 else line for number, line in enumerate(lines))
+    hidden = len(finding.evidence) - MAX_EVIDENCE
+    if hidden > 0:
+        yield from _labelled("", f"… and {hidden} more (--format json)")
 
 
 def _body(text: str, indent: int) -> Iterator[tuple[int, str]]:
@@ -113,7 +124,7 @@ def _slice_lines(report: Report) -> Iterator[str]:
     yield ""
     yield style("Slices", bold=True)
     rows = []
-    for item in ordered(report, slices):
+    for item in ordered(report, slices)[:MAX_SLICES]:
         groups = [report.fleet.group(key) for key in item.held_by]
         held = ", ".join(clean(group.label) for group in groups if group is not None)
         rows.append(
@@ -129,3 +140,5 @@ def _slice_lines(report: Report) -> Iterator[str]:
     for row in rows:
         cells = [f"{row[column]:<{widths[column]}}" for column in range(4)]
         yield "  " + "  ".join((*cells, row[4])).rstrip()
+    if len(slices) > MAX_SLICES:
+        yield f"  … and {len(slices) - MAX_SLICES:,} more, none of them worse (--format json)"

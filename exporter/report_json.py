@@ -19,7 +19,7 @@ SCHEMA = "slicewatch/v1"
 def report_to_json(report: Report) -> dict[str, Any]:
     """``report`` as plain dicts and lists, ready for any JSON encoder; never raises on odd text."""
     fleet = report.fleet
-    groups = {group.key: group for group in fleet.placement_groups}
+    groups = {group.key for group in fleet.placement_groups}
     return {
         "schema": SCHEMA,
         "captured_at": format_time(fleet.now),
@@ -40,7 +40,7 @@ def _source(source: SourceStatus) -> dict[str, Any]:
     }
 
 
-def _slice(item: Slice, report: Report, groups: dict[str, PlacementGroup]) -> dict[str, Any]:
+def _slice(item: Slice, report: Report, groups: set[str]) -> dict[str, Any]:
     holders = dict.fromkeys((*item.held_by, *item.head_held_by))
     return {
         "id": item.id,
@@ -55,7 +55,7 @@ def _slice(item: Slice, report: Report, groups: dict[str, PlacementGroup]) -> di
         # A slice that nobody judged is one that nobody can vouch for.
         "status": report.statuses.get(item.id, "unknown"),
         "node_pools": list(item.node_pools),
-        "placement_groups": [groups[key].id for key in holders if key in groups],
+        "placement_groups": [key for key in holders if key in groups],
         "hosts": [_host(host) for host in item.hosts],
     }
 
@@ -75,7 +75,7 @@ def _host(host: Host) -> dict[str, Any]:
 def _group(group: PlacementGroup) -> dict[str, Any]:
     pending = group.pending_seconds
     return {
-        "id": group.id,
+        "id": group.key,
         "name": group.name,
         "namespace": group.namespace,
         "cluster": group.cluster,

@@ -5,6 +5,7 @@ Names come from clusters and are put in as they are: whoever shows a sentence es
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -64,7 +65,13 @@ def status_of(report: Report, item: Slice) -> SliceStatusName:
 def ordered(report: Report, slices: Iterable[Slice]) -> list[Slice]:
     """Worst first, then by id: the order never depends on how rows arrived."""
     rank = {status: place for place, status in enumerate(WORST_FIRST)}
-    return sorted(slices, key=lambda item: (rank[status_of(report, item)], item.id))
+    return sorted(slices, key=lambda item: (rank[status_of(report, item)], natural(item.id)))
+
+
+def natural(text: str) -> tuple[tuple[str, int], ...]:
+    """A sort key that puts ``group-9`` before ``group-10``."""
+    parts = re.findall(r"(\D*)([0-9]{0,9})", text)
+    return tuple((words, int(digits or 0)) for words, digits in parts)
 
 
 def headline(report: Report) -> str:
@@ -76,7 +83,7 @@ def headline(report: Report) -> str:
     if not slices:
         parts.append(NOTHING_FOUND)
     elif failed:
-        parts.append(f"{failed:,} of {count(len(slices), 'slice')} cannot run.")
+        parts.append(_failed(failed, len(slices)))
     elif tally["unknown"] == len(slices):
         parts.append(f"Nothing can be said about the {count(len(slices), 'slice')}.")
     else:
@@ -91,6 +98,12 @@ def headline(report: Report) -> str:
     if silent:
         parts.append(f"{count(len(silent), 'source')} cannot be reached.")
     return " ".join(part for part in parts if part)
+
+
+def _failed(failed: int, total: int) -> str:
+    if total == 1:
+        return "The only slice cannot run."
+    return f"{failed:,} of {total:,} slices cannot run."
 
 
 def _all_well(tally: Counter[SliceStatusName], total: int) -> str:
@@ -123,6 +136,8 @@ def _findings(report: Report, blind: bool) -> str:
     if not report.findings:
         # "Nothing is wrong" is a claim about everything: only when everything was seen.
         return "" if blind or report.unknowns else "Nothing is wrong."
+    if len(report.findings) == 1:
+        return f"1 finding ({report.findings[0].severity})."
     tally = Counter(finding.severity for finding in report.findings)
     words = ", ".join(f"{number:,} {severity}" for severity, number in tally.items())
     return f"{count(len(report.findings), 'finding')}: {words}."

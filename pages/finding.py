@@ -122,7 +122,7 @@ def _meaning(code: str) -> None:
     if info is None:
         return
     with st.expander("What this code means"):
-        st.write(info.meaning)
+        st.markdown(info.meaning)
         if info.causes:
             _parts.table(
                 [{"cause": name, "meaning": text} for name, text in info.causes.items()],
@@ -130,6 +130,8 @@ def _meaning(code: str) -> None:
                 empty="",
                 alt="Causes of this code and what they mean",
             )
+        if info.silent_on:
+            st.caption(f"Not flagged: {info.silent_on}")
 
 
 _parts.page(body)

@@ -28,8 +28,10 @@ def test_a_broken_one_says_what_why_and_what_to_type() -> None:
         "\nCRITICAL  SliceIncomplete (RayletDead): slice v6e-1, since 1 min\n"
         "  Slice v6e-1 has 3 of 4 hosts: the Ray node of worker 2 is dead.\n"
         "  Affects  placement group train-b waits for worker 2\n"
-        "  Why      ray:ml/train, node 0202: state = DEAD\n"
-        "           kubernetes, pod v6e-1-2: phase = Running\n"
+        "  Why      node 0202 (ray:ml/train)\n"
+        "             state = DEAD\n"
+        "           pod v6e-1-2 (kubernetes)\n"
+        "             phase = Running\n"
         "  Next     Read the last lines of the raylet's log.\n"
         "             kubectl -n ml logs v6e-1-2 --tail 50\n"
     ) in text

@@ -45,6 +45,8 @@ def test_values() -> None:
     lost = report["slices"][1]
     assert (lost["status"], lost["hosts_alive"], lost["hosts_expected"]) == ("incomplete", 3, 4)
     assert lost["placement_groups"] == [report["placement_groups"][0]["id"]]
+    assert lost["placement_groups"] == ["ml/train/" + "a1" * 18]
+    assert report["placement_groups"][1]["id"] == report["findings"][1]["subject"]["id"]
     assert lost["hosts"][2] == {
         "worker_id": 2,
         "pod": "v6e-1-2",
