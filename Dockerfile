@@ -50,7 +50,6 @@ COPY cli ./cli
 COPY fleet ./fleet
 COPY diagnosis ./diagnosis
 COPY collectors ./collectors
-COPY history ./history
 COPY exporter ./exporter
 # Compiled here, since nothing can be written later.
 RUN python -m compileall -q /app

@@ -23,8 +23,6 @@ from pathlib import Path
 
 import pytest
 
-ROOMS_HEADLESS = {"cli", "collectors", "diagnosis", "exporter", "fleet", "history"}
-
 
 @dataclass
 class Stage:

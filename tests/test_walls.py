@@ -58,7 +58,7 @@ def test_pure_rooms_read_no_clock_and_touch_nothing(root: Path, room: str) -> No
 def test_only_the_command_line_imports_the_command_line(root: Path) -> None:
     """The linter sees packages only: who may lean on the single modules at the top."""
     allowed = {
-        "settings": {"cli", "collectors", "simulator", "pages", "history", "exporter"},
+        "settings": {"cli", "collectors", "simulator", "pages", "exporter"},
         "app": {"cli"},
         "slicewatch": {"cli", "simulator"},
     }
@@ -70,7 +70,6 @@ def test_only_the_command_line_imports_the_command_line(root: Path) -> None:
         "diagnosis",
         "exporter",
         "fleet",
-        "history",
         "pages",
         "simulator",
     ):
