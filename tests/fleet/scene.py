@@ -87,6 +87,10 @@ class Scene:
             env = {"RAY_CLOUD_INSTANCE_ID": pod}
             if marked:
                 env |= {"TPU_NAME": name, "TPU_WORKER_ID": str(index)}
+                if hosts > 1:
+                    env["TPU_WORKER_HOSTNAMES"] = ",".join(
+                        f"{name}-{n}.{self.cluster}-headless" for n in range(hosts)
+                    )
             self.pods.append(
                 {
                     "metadata": {
