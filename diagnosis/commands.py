@@ -85,6 +85,7 @@ def ray_list(view: View, cluster: ClusterView, what: str, *filters: str) -> str:
 
 
 def ray_status(view: View, cluster: ClusterView) -> str:
+    """What is used, asked for and pending, as Ray says."""
     return on_head(view, cluster, "ray", "status", "-v")
 
 
@@ -115,28 +116,34 @@ def list_pods(view: View, cluster: ClusterView) -> str:
 
 
 def list_nodes(view: View) -> str:
+    """Nodes with pool, accelerator, topology, chips and planned maintenance."""
     return kubectl(view, "get", "nodes", "-L", NODE_COLUMNS)
 
 
 def describe_pod(view: View, namespace: str, name: str) -> str:
+    """A pod's spec, conditions and events."""
     return kubectl(view, "describe", "pod", name, namespace=namespace)
 
 
 def describe_node(view: View, name: str) -> str:
+    """A node's conditions, taints and what it offers."""
     return kubectl(view, "describe", "node", name)
 
 
 def describe_cluster(view: View, cluster: ClusterView) -> str:
+    """A RayCluster's conditions and events."""
     return kubectl(view, "describe", "raycluster", cluster.cluster, namespace=cluster.namespace)
 
 
 def cluster_yaml(view: View, cluster: ClusterView) -> str:
+    """A RayCluster as it is stored."""
     return kubectl(
         view, "get", "raycluster", cluster.cluster, "-o", "yaml", namespace=cluster.namespace
     )
 
 
 def logs(view: View, namespace: str, name: str, *, previous: bool = False) -> str:
+    """The last lines of a pod's log; ``previous``: of the container's run before."""
     more = ("--previous",) if previous else ()
     return kubectl(view, "logs", name, "--tail", "100", *more, namespace=namespace)
 
@@ -149,6 +156,7 @@ def events_of(view: View, namespace: str, reason: str) -> str:
 
 
 def services(view: View, cluster: ClusterView) -> str:
+    """Headless Services that KubeRay made for a cluster."""
     return kubectl(
         view,
         "get",
@@ -166,20 +174,22 @@ def pod_env(view: View, namespace: str, name: str) -> str:
 
 
 def tpu_info(view: View, namespace: str, name: str) -> str:
+    """What the chips of a pod do, by libtpu."""
     return kubectl(view, "exec", name, "--", "tpu-info", namespace=namespace)
 
 
 def webhook_state(view: View) -> str:
+    """Whether the TPU webhook runs and has endpoints."""
     return kubectl(view, "get", "deploy,ep", WEBHOOK, namespace=WEBHOOK_NAMESPACE)
 
 
 def webhook_logs(view: View) -> str:
-    return kubectl(
-        view, "logs", f"deploy/{WEBHOOK}", "--tail", "100", namespace=WEBHOOK_NAMESPACE
-    )
+    """The last lines of the TPU webhook's log."""
+    return kubectl(view, "logs", f"deploy/{WEBHOOK}", "--tail", "100", namespace=WEBHOOK_NAMESPACE)
 
 
 def restart_webhook(view: View) -> str:
+    """Start the TPU webhook again."""
     return kubectl(view, "rollout", "restart", f"deploy/{WEBHOOK}", namespace=WEBHOOK_NAMESPACE)
 
 
@@ -209,8 +219,10 @@ def delete_group_pods(view: View, group: WorkerGroup) -> str:
 
 
 def delete_pods(view: View, namespace: str, names: list[str]) -> str:
+    """Delete pods by name."""
     return kubectl(view, "delete", "pod", *names, namespace=namespace)
 
 
 def edit_cluster(view: View, cluster: ClusterView) -> str:
+    """Open a RayCluster's spec in an editor."""
     return kubectl(view, "edit", "raycluster", cluster.cluster, namespace=cluster.namespace)

@@ -30,9 +30,11 @@ TWO_HEADS_FOR = 120.0
 
 NOT_SEEN = "last seen"
 
+DEFAULTS = Thresholds()
+
 
 def judge(
-    fleet: Fleet, memory: Memory | None = None, thresholds: Thresholds = Thresholds()
+    fleet: Fleet, memory: Memory | None = None, thresholds: Thresholds = DEFAULTS
 ) -> tuple[Report, Memory]:
     """Judge one look.
 
@@ -66,9 +68,7 @@ def judge(
     blind = _Blind(unknowns)
     tracks = _track(view, folded, blind)
     findings = [track.finding for track in tracks.values() if track.open]
-    waiting = [
-        track.finding for track in tracks.values() if not track.open and track.missed == 0
-    ]
+    waiting = [track.finding for track in tracks.values() if not track.open and track.missed == 0]
     since = _status_since(view, statuses, findings)
     report = Report(
         fleet=fleet,
@@ -103,7 +103,7 @@ def judge(
     return report, after
 
 
-def replay(fleets: Iterable[Fleet], thresholds: Thresholds = Thresholds()) -> Report:
+def replay(fleets: Iterable[Fleet], thresholds: Thresholds = DEFAULTS) -> Report:
     """The report after several looks in a row (a bundle's frames, oldest first).
 
     One frame is a single look.
@@ -149,9 +149,7 @@ def _outcomes(view: View) -> Iterator[Outcome]:
 def _run(view: View, cluster: ClusterView, rule: Rule) -> Iterator[Outcome]:
     if rule.kubernetes_only and not cluster.has_kubernetes:
         return
-    needs = [
-        need for need in rule.needs if need.startswith("ray:") or cluster.has_kubernetes
-    ]
+    needs = [need for need in rule.needs if need.startswith("ray:") or cluster.has_kubernetes]
     lacking = [need for need in needs if not available(view, cluster, need)]
     if lacking:
         yield unknown(rule.code, cluster_subject(cluster), _lack(cluster, lacking))
@@ -237,9 +235,7 @@ def _track(view: View, hits: list[Hit], blind: _Blind) -> dict[FindingKey, Track
         first = old.first_seen if old is not None else now
         streak = old.streak + 1 if old is not None and old.missed == 0 else 1
         dated = (
-            item.dated
-            and finding.since is not None
-            and now - finding.since > view.thresholds.blip
+            item.dated and finding.since is not None and now - finding.since > view.thresholds.blip
         )
         is_open = (old is not None and old.open) or streak >= 2 or dated or at_once
         if finding.since is None and memory is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from diagnosis.finding import Finding, SliceStatusName
+from diagnosis.finding import Finding
+from fleet.model import SliceStatusName
 
 FindingKey = tuple[str, str, str]
 """Code, kind of subject, id of subject."""

@@ -42,9 +42,7 @@ class View:
         self.held_off: dict[str, str] = {}
         """Clusters whose Ray side cannot be judged right now (head restart), with the reason."""
         self.slices: dict[str, Slice] = {item.id: item for item in fleet.slices}
-        self.groups: dict[str, PlacementGroup] = {
-            item.key: item for item in fleet.placement_groups
-        }
+        self.groups: dict[str, PlacementGroup] = {item.key: item for item in fleet.placement_groups}
         self.clusters: dict[str, ClusterView] = {item.id: item for item in fleet.clusters}
         self.worker_groups: dict[str, WorkerGroup] = {item.id: item for item in fleet.worker_groups}
         self._slices_of: dict[str, list[Slice]] = defaultdict(list)

@@ -167,6 +167,32 @@ def collect_members(around: Surroundings) -> list[Member]:
     return members
 
 
+def phantoms(around: Surroundings, members: list[Member]) -> list[StrayRayNode]:
+    """Live Ray nodes that count TPUs though their pod asks for none, with that pod.
+
+    They are no members: a device that Ray took for a TPU (facts/gke_tpu.md R22) makes no slice.
+    """
+    known = {id(member.ray) for member in members}
+    suspects = [
+        node
+        for node in around.ray_nodes
+        if alive(node) and ray_tpu(node) > 0 and id(node) not in known
+    ]
+    if not suspects:
+        return []
+    pod_of = {id(node): name for name, node in join(around.pods, around.ray_nodes).items()}
+    pods = {pod_name(pod): pod for pod in around.pods}
+    return [
+        StrayRayNode(
+            namespace=around.namespace,
+            cluster=around.cluster,
+            node=node,
+            pod=pods.get(pod_of.get(id(node), "")),
+        )
+        for node in suspects
+    ]
+
+
 def without_superseded(members: list[Member]) -> tuple[list[Member], list[Member]]:
     """Drop hosts on their way out whose place another one has taken.
 

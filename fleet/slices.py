@@ -29,6 +29,7 @@ from fleet.members import (
     collect_members,
     group_by_name,
     hints_of,
+    phantoms,
     without_superseded,
 )
 from fleet.model import Host, Slice, StrayRayNode
@@ -59,6 +60,7 @@ def build_slices(around: Surroundings) -> SliceBuild:
     """
     members = collect_members(around)
     named, stray_pods, stray_nodes = group_by_name(around, members)
+    stray_nodes += phantoms(around, members)
     dead = [node for node in around.ray_nodes if not alive(node)]
     by_identity = dead_by_identity(dead)
     by_ip: dict[str, list[RayNode]] = defaultdict(list)

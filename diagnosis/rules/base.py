@@ -68,12 +68,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def slice_subject(item: Slice) -> Subject:
+    """A slice as a subject."""
     return Subject(
         kind="slice", id=item.id, name=item.name, namespace=item.namespace, cluster=item.cluster
     )
 
 
 def group_subject(group: PlacementGroup) -> Subject:
+    """A placement group as a subject; its id is the key."""
     return Subject(
         kind="placement_group",
         id=group.key,
@@ -84,6 +86,7 @@ def group_subject(group: PlacementGroup) -> Subject:
 
 
 def worker_group_subject(group: WorkerGroup) -> Subject:
+    """A worker group as a subject."""
     return Subject(
         kind="worker_group",
         id=group.id,
@@ -94,6 +97,7 @@ def worker_group_subject(group: WorkerGroup) -> Subject:
 
 
 def cluster_subject(cluster: ClusterView) -> Subject:
+    """A Ray cluster as a subject."""
     return Subject(
         kind="ray_cluster",
         id=cluster.id,
@@ -104,6 +108,7 @@ def cluster_subject(cluster: ClusterView) -> Subject:
 
 
 def pod_subject(cluster: ClusterView, pod: Pod) -> Subject:
+    """A pod as a subject; its id is ``<namespace>/<name>``."""
     return Subject(
         kind="pod",
         id=f"{pod_namespace(pod)}/{pod_name(pod)}",
@@ -114,6 +119,7 @@ def pod_subject(cluster: ClusterView, pod: Pod) -> Subject:
 
 
 def node_subject(cluster: ClusterView, name: str) -> Subject:
+    """A Kubernetes node as a subject."""
     return Subject(
         kind="node", id=name, name=name, namespace=cluster.namespace, cluster=cluster.cluster
     )
@@ -155,14 +161,13 @@ def hit(
 
 
 def unknown(code: str, subject: Subject | None, reason: str) -> Unknown:
+    """A rule could not judge ``subject``, and why."""
     return Unknown(code=code, subject=subject, reason=reason)
 
 
 def kube_evidence(kind: str, name: str, field: str, value: object) -> Evidence:
     """Something that Kubernetes said."""
-    return Evidence(
-        source=KUBERNETES, object=f"{kind} {name}", field=field, value=_text(value)
-    )
+    return Evidence(source=KUBERNETES, object=f"{kind} {name}", field=field, value=_text(value))
 
 
 def ray_evidence(cluster: ClusterView, thing: str, field: str, value: object) -> Evidence:

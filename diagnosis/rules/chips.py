@@ -62,7 +62,9 @@ def _sampled(use: TpuUse | None) -> bool:
     return not (use.duty_cycle == 0.0 and use.memory_total_bytes == 0.0)
 
 
-def _gangs(view: View, cluster: ClusterView) -> Iterator[tuple[PlacementGroup, list[tuple[Slice, Host]]]]:
+def _gangs(
+    view: View, cluster: ClusterView
+) -> Iterator[tuple[PlacementGroup, list[tuple[Slice, Host]]]]:
     for group in view.groups_of(cluster):
         if group.state != "CREATED" or group.chips <= 0:
             continue
@@ -82,7 +84,9 @@ def judge_stalled(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     for group, members in _gangs(view, cluster):
         uses = [view.use_of(host, item) for item, host in members]
         if not all(_sampled(use) for use in uses):
-            yield unknown("GangStalled", group_subject(group), "not every host's chips were sampled")
+            yield unknown(
+                "GangStalled", group_subject(group), "not every host's chips were sampled"
+            )
             continue
         duties = [use.duty_cycle for use in uses if use is not None and use.duty_cycle is not None]
         if max(duties) >= view.thresholds.gang_stall_duty_cycle:
@@ -116,7 +120,11 @@ def judge_stalled(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 )
                 for (item, host), use in list(zip(members, uses, strict=True))[:8]
             ]
-            + [ray_evidence(cluster, f"placement group {group.label}", "idle since", format_time(mark.since))],
+            + [
+                ray_evidence(
+                    cluster, f"placement group {group.label}", "idle since", format_time(mark.since)
+                )
+            ],
             actions=_actions(view, cluster, group, members),
             since=mark.since,
             links=group_links(view, group),
@@ -152,7 +160,9 @@ def judge_straggler(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         ]
         odd_keys = {(item.id, host.key) for item, host, _ in odd}
         rest = [
-            use.duty_cycle or 0.0 for item, host, use in sampled if (item.id, host.key) not in odd_keys
+            use.duty_cycle or 0.0
+            for item, host, use in sampled
+            if (item.id, host.key) not in odd_keys
         ]
         few = 0 < len(odd) <= max(1, len(sampled) // 4)
         if not few or max(abs(value - middle) for value in rest) > CLOSE:
@@ -221,7 +231,9 @@ def _actions(
             ),
         ]
     else:
-        steps.append(look("Read where the Python processes of a host stand (run it there).", "ray stack"))
+        steps.append(
+            look("Read where the Python processes of a host stand (run it there).", "ray stack")
+        )
     steps.append(
         fix(
             "Save the stacks, then stop the job and start it from its last checkpoint. If its "

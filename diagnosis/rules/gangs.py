@@ -25,6 +25,7 @@ ENDED_JOBS = frozenset({"SUCCEEDED", "STOPPED", "FAILED"})
 
 
 def worker_name(worker: Worker) -> str:
+    """``actor rank-2``."""
     return f"{worker.kind} {worker.name or worker.id[:12]}"
 
 
@@ -127,9 +128,7 @@ def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         first = dead[0]
         death = f" ({shorten(first.death, 160)})" if first.death else ""
         ended = [worker.ended for worker in dead if worker.ended is not None]
-        where = [
-            place for worker in dead if (place := _lost_place(group, worker)) is not None
-        ]
+        where = [place for worker in dead if (place := _lost_place(group, worker)) is not None]
         links = group_links(view, group)
         yield hit(
             "GangMemberDead",
@@ -182,7 +181,9 @@ def _dead_actions(
     steps = [
         look(
             "Read why they died.",
-            commands.ray_list(view, cluster, "actors", "state=DEAD", f"placement_group_id={group.id}")
+            commands.ray_list(
+                view, cluster, "actors", "state=DEAD", f"placement_group_id={group.id}"
+            )
             if actors
             else commands.ray_list(view, cluster, "tasks", "state=FAILED"),
         ),
@@ -249,10 +250,12 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
             continue
         if view.now - begun <= grace:
             continue
-        pending = [worker for worker in workers if not worker.alive and not worker.dead and not worker.finished]
-        told = (
-            f"; {names_of(f'{worker_name(w)} is {w.state}' for w in pending)}" if pending else ""
-        )
+        pending = [
+            worker
+            for worker in workers
+            if not worker.alive and not worker.dead and not worker.finished
+        ]
+        told = f"; {names_of(f'{worker_name(w)} is {w.state}' for w in pending)}" if pending else ""
         running = len([place for place in hosts if place in covered])
         yield hit(
             "GangIncomplete",
@@ -264,7 +267,10 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
             severity="critical",
             evidence=[
                 ray_evidence(
-                    cluster, f"placement group {group.label}", "hosts with workers", f"{running} of {len(hosts)}"
+                    cluster,
+                    f"placement group {group.label}",
+                    "hosts with workers",
+                    f"{running} of {len(hosts)}",
                 ),
                 *(
                     ray_evidence(cluster, worker_name(worker), "state", worker.state)
@@ -375,7 +381,10 @@ def judge_idle(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 look(
                     "See the job that holds it.",
                     commands.ray_list(
-                        view, cluster, "jobs", *((f"job_id={group.job_id}",) if group.job_id else ())
+                        view,
+                        cluster,
+                        "jobs",
+                        *((f"job_id={group.job_id}",) if group.job_id else ()),
                     ),
                 ),
                 *remove_actions(

@@ -102,9 +102,7 @@ def judge_runtime(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             if not found:
                 continue
             message = next((c.message for _, c in found if c.message), "")
-            times = [
-                at for _, c in found if (at := parse_time(c.last_transition_time)) is not None
-            ]
+            times = [at for _, c in found if (at := parse_time(c.last_transition_time)) is not None]
             since = min(times, default=None)
             told = f": {shorten(message)}" if message else ""
             what = (
@@ -142,10 +140,14 @@ def _runtime_actions(
 ) -> list[Action]:
     steps: list[Action] = []
     if hosts[0].node_name:
-        steps.append(look("Read the node's conditions.", commands.describe_node(view, hosts[0].node_name)))
+        steps.append(
+            look("Read the node's conditions.", commands.describe_node(view, hosts[0].node_name))
+        )
     if hosts[0].pod_name:
         steps.append(
-            look("See what the chips do.", commands.tpu_info(view, item.namespace, hosts[0].pod_name))
+            look(
+                "See what the chips do.", commands.tpu_info(view, item.namespace, hosts[0].pod_name)
+            )
         )
         steps.append(
             look("Read the pod's log.", commands.logs(view, item.namespace, hosts[0].pod_name))
@@ -196,17 +198,16 @@ def judge_maintenance(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     Must not flag: a time long past with nothing under way; nodes of no slice.
     """
     for item in view.slices_of(cluster):
-        found = []
-        for host in item.hosts:
-            if host.node is not None and (plan := _maintenance(view, host.node)) is not None:
-                found.append((plan, host))
+        found = [
+            (plan, host)
+            for host in item.hosts
+            if host.node is not None and (plan := _maintenance(view, host.node)) is not None
+        ]
         if not found:
             continue
         found.sort(key=lambda pair: (pair[0][0], pair[1].key))
         ahead = found[0][0][0]
-        severity: Severity = (
-            "warning" if ahead <= view.thresholds.maintenance_soon else "info"
-        )
+        severity: Severity = "warning" if ahead <= view.thresholds.maintenance_soon else "info"
         hosts = [host for _, host in found]
         when = (
             "under maintenance or about to be terminated"
@@ -335,7 +336,9 @@ def _mismatch(
         elif side == "pod":
             rows.append(kube_evidence("pod", host.pod_name or "?", field, value))
         else:
-            rows.append(ray_evidence(cluster, f"node {(host.ray_node_id or '?')[:12]}", field, value))
+            rows.append(
+                ray_evidence(cluster, f"node {(host.ray_node_id or '?')[:12]}", field, value)
+            )
     steps: list[Action] = []
     if host.node_name:
         steps.append(
@@ -348,9 +351,14 @@ def _mismatch(
         )
     if host.pod_name:
         steps.append(
-            look("Read what the pod asks for.", commands.describe_pod(view, item.namespace, host.pod_name))
+            look(
+                "Read what the pod asks for.",
+                commands.describe_pod(view, item.namespace, host.pod_name),
+            )
         )
-    steps.append(look("Read what Ray counts.", commands.ray_list(view, cluster, "nodes", "state=ALIVE")))
+    steps.append(
+        look("Read what Ray counts.", commands.ray_list(view, cluster, "nodes", "state=ALIVE"))
+    )
     steps.append(
         fix("A chip is lost: have the node repaired; the whole slice goes down with it.")
         if kind == "node"
@@ -392,7 +400,9 @@ def judge_phantom(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         bound = pod.spec.node_name if pod.spec else None
         kube_node = view.fleet.nodes.get(bound or "")
         if kube_node is None and "nodes" not in view.fleet.kubernetes_parts:
-            yield unknown("PhantomTpu", pod_subject(cluster, pod), "its Kubernetes node is not seen")
+            yield unknown(
+                "PhantomTpu", pod_subject(cluster, pod), "its Kubernetes node is not seen"
+            )
             continue
         if kube_node is not None and labels_of(kube_node).get(ACCELERATOR_LABEL):
             continue
@@ -405,13 +415,21 @@ def judge_phantom(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             f"runs on node {bound or '?'} that has none: TPU work placed there fails.",
             severity="warning",
             evidence=[
-                ray_evidence(cluster, f"node {(node.node_id or '?')[:12]}", "resources_total TPU", counted),
+                ray_evidence(
+                    cluster, f"node {(node.node_id or '?')[:12]}", "resources_total TPU", counted
+                ),
                 kube_evidence("pod", name or "?", f"limits {TPU_RESOURCE}", None),
                 kube_evidence("node", bound or "?", f"label {ACCELERATOR_LABEL}", None),
             ],
             actions=[
-                look("Read what Ray counts.", commands.ray_list(view, cluster, "nodes", "state=ALIVE")),
-                look("Read what the pod asks for.", commands.describe_pod(view, cluster.namespace, name or "?")),
+                look(
+                    "Read what Ray counts.",
+                    commands.ray_list(view, cluster, "nodes", "state=ALIVE"),
+                ),
+                look(
+                    "Read what the pod asks for.",
+                    commands.describe_pod(view, cluster.namespace, name or "?"),
+                ),
                 fix(
                     'Set TPU to 0 in the group\'s rayStartParams (resources: \'"{\\"TPU\\": 0}"\'); '
                     "its pods are made anew (kills what runs on them).",
@@ -491,13 +509,20 @@ def _degraded(
     ) or item.name
     told = []
     if state is not None:
-        told.append(f"its Slice {object_name} is {state[0]}" + (f" ({shorten(state[1])})" if state[1] else ""))
+        told.append(
+            f"its Slice {object_name} is {state[0]}"
+            + (f" ({shorten(state[1])})" if state[1] else "")
+        )
     if partitions:
         labels = sorted({label for _, label in partitions})
         told.append(f"partitions of {len(partitions)} of its hosts are {names_of(labels)}")
     rows = []
     if state is not None:
-        rows.append(kube_evidence("slice", object_name, "condition Ready, reason", f"{state[0]} {state[1]}".strip()))
+        rows.append(
+            kube_evidence(
+                "slice", object_name, "condition Ready, reason", f"{state[0]} {state[1]}".strip()
+            )
+        )
         rows.append(kube_evidence("slice", object_name, "since", format_time(state[2])))
     rows += [
         kube_evidence("node", host.node_name or "?", f"label {PARTITION_STATE}", label)
@@ -512,7 +537,10 @@ def _degraded(
         evidence=rows,
         actions=[
             look("See all Slices.", commands.kubectl(view, "get", "slice", "-A")),
-            look("Read this one's conditions.", commands.kubectl(view, "describe", "slice", object_name)),
+            look(
+                "Read this one's conditions.",
+                commands.kubectl(view, "describe", "slice", object_name),
+            ),
             fix(
                 "Move the job to another slice. A Slice that has failed has to be deleted and made "
                 "anew (kills what runs on it).",
@@ -523,8 +551,6 @@ def _degraded(
         links=_links(item, [host for host, _ in partitions]),
         effect=f"slice {item.name}: {'; '.join(told)}",
     )
-
-
 
 
 __all__ = [

@@ -56,9 +56,7 @@ def hostnames(pod: Pod) -> list[str]:
 def current(pods: tuple[Pod, ...]) -> list[Pod]:
     """Pods that are neither on their way out nor finished."""
     return [
-        pod
-        for pod in pods
-        if not terminating(pod) and phase(pod) not in ("Failed", "Succeeded")
+        pod for pod in pods if not terminating(pod) and phase(pod) not in ("Failed", "Succeeded")
     ]
 
 
@@ -149,7 +147,10 @@ def _missing(
         severity="critical",
         evidence=rows,
         actions=[
-            look("Read the pod's labels and variables.", commands.describe_pod(view, pod_namespace(first), names[0])),
+            look(
+                "Read the pod's labels and variables.",
+                commands.describe_pod(view, pod_namespace(first), names[0]),
+            ),
             look("See whether the webhook runs.", commands.webhook_state(view)),
             look(
                 "See what the webhook is called for.",
@@ -222,7 +223,10 @@ def _bare_nodes(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 for item in found[:6]
             ],
             actions=[
-                look("See the nodes' labels.", commands.ray_list(view, cluster, "nodes", "state=ALIVE")),
+                look(
+                    "See the nodes' labels.",
+                    commands.ray_list(view, cluster, "nodes", "state=ALIVE"),
+                ),
                 fix(
                     "Start these hosts again with TPU_NAME, TPU_WORKER_ID and TPU_ACCELERATOR_TYPE "
                     f"set, or with the labels {SLICE_NAME_LABEL}, {WORKER_ID_LABEL} and "
@@ -255,9 +259,7 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         bad: dict[str, list[Pod]] = defaultdict(list)
         for pod in current(group.pods):
             subdomain = pod.spec.subdomain if pod.spec else None
-            domains = {
-                name.split(".")[1] for name in hostnames(pod) if name.count(".") >= 1
-            }
+            domains = {name.split(".")[1] for name in hostnames(pod) if name.count(".") >= 1}
             if subdomain:
                 domains.add(subdomain)
             for domain in sorted(domains - {name for name in known if name}):
@@ -286,12 +288,18 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             evidence=[
                 *(
                     kube_evidence(
-                        "pod", pod_name(pod), "spec.subdomain", pod.spec.subdomain if pod.spec else None
+                        "pod",
+                        pod_name(pod),
+                        "spec.subdomain",
+                        pod.spec.subdomain if pod.spec else None,
                     )
                     for pod in pods[:4]
                 ),
                 kube_evidence(
-                    "pod", pod_name(pods[0]), "TPU_WORKER_HOSTNAMES", ",".join(hostnames(pods[0])[:2])
+                    "pod",
+                    pod_name(pods[0]),
+                    "TPU_WORKER_HOSTNAMES",
+                    ",".join(hostnames(pods[0])[:2]),
                 ),
                 kube_evidence(
                     "namespace",
@@ -373,7 +381,9 @@ def judge_affinity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 ),
             ],
             actions=[
-                look("See the pods with the labels in question.", commands.list_pods(view, cluster)),
+                look(
+                    "See the pods with the labels in question.", commands.list_pods(view, cluster)
+                ),
                 look(
                     "Read why it is not scheduled.",
                     commands.describe_pod(view, pod_namespace(pods[0]), pod_name(pods[0])),
@@ -463,9 +473,14 @@ def judge_host_count(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             )
         rows = [
             kube_evidence("raycluster", cluster.cluster, f"{group.name}.numOfHosts", declared),
-            kube_evidence("raycluster", cluster.cluster, f"{group.name} topology", group.topology_name),
             kube_evidence(
-                "raycluster", cluster.cluster, f"{group.name} google.com/tpu a pod", group.chips_per_pod
+                "raycluster", cluster.cluster, f"{group.name} topology", group.topology_name
+            ),
+            kube_evidence(
+                "raycluster",
+                cluster.cluster,
+                f"{group.name} google.com/tpu a pod",
+                group.chips_per_pod,
             ),
         ]
         rows += [

@@ -68,12 +68,17 @@ def judge_webhook(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     rows = []
     if condition is not None:
         rows.append(
-            kube_evidence("raycluster", cluster.cluster, f"condition ReplicaFailure ({condition[1]})", words)
+            kube_evidence(
+                "raycluster", cluster.cluster, f"condition ReplicaFailure ({condition[1]})", words
+            )
         )
     if newest_failure is not None:
         rows.append(
             kube_evidence(
-                "raycluster", cluster.cluster, f"event {newest_failure.reason}", newest_failure.message
+                "raycluster",
+                cluster.cluster,
+                f"event {newest_failure.reason}",
+                newest_failure.message,
             )
         )
         rows.append(
@@ -180,16 +185,16 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             continue
         pods = current(group.pods)
         orphans = [
-            pod
-            for pod in pods
-            if group.multi_host and not labels_of(pod).get(REPLICA_NAME_LABEL)
+            pod for pod in pods if group.multi_host and not labels_of(pod).get(REPLICA_NAME_LABEL)
         ]
         mixed = bool(orphans) and len(orphans) < len(pods)
         drift = _drift(group)
         if drift is None and not mixed:
             if group.spec is None or pods:
                 yield unknown(
-                    "ReplicaDrift", worker_group_subject(group), "the spec does not say how many replicas"
+                    "ReplicaDrift",
+                    worker_group_subject(group),
+                    "the spec does not say how many replicas",
                 )
             continue
         if not drift and not mixed:
@@ -220,7 +225,9 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             text = f"it has {len(group.pods)} pods and should have {wanted}"
         else:
             text = f"it has {len(group.pods)} of {wanted} pods"
-            text += f", because KubeRay cannot create them ({shorten(refused, 160)})" if refused else ""
+            text += (
+                f", because KubeRay cannot create them ({shorten(refused, 160)})" if refused else ""
+            )
         left = (
             (group.spec.scale_strategy.workers_to_delete or ())
             if group.spec is not None and group.spec.scale_strategy is not None
@@ -230,7 +237,11 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             "ReplicaDrift",
             worker_group_subject(group),
             f"Worker group {group.name} ({cluster.id}) does not match its spec: {text}"
-            + (f"; {len(left)} are marked for deletion and still there" if left and (drift or 0) > 0 else "")
+            + (
+                f"; {len(left)} are marked for deletion and still there"
+                if left and (drift or 0) > 0
+                else ""
+            )
             + ".",
             severity="warning",
             evidence=[
@@ -238,7 +249,9 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                     "raycluster",
                     cluster.cluster,
                     f"{group.name}.replicas x numOfHosts",
-                    f"{group.spec.replicas} x {group.spec.num_of_hosts or 1}" if group.spec else None,
+                    f"{group.spec.replicas} x {group.spec.num_of_hosts or 1}"
+                    if group.spec
+                    else None,
                 ),
                 kube_evidence("worker group", group.name, "pods", len(group.pods)),
                 kube_evidence("worker group", group.name, "newest pod", format_time(newest)),

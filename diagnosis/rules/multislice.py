@@ -83,9 +83,7 @@ def _replicas(group: WorkerGroup, slices: list[Slice]) -> int:
     return max(wanted or 0, len(slices))
 
 
-def _problem(
-    slices: list[Slice], there: int, *, exact: bool
-) -> tuple[str, Told] | None:
+def _problem(slices: list[Slice], there: int, *, exact: bool) -> tuple[str, Told] | None:
     told = Told(slices)
     if not told.counts and not any(told.ids.values()):
         return None
@@ -99,7 +97,10 @@ def _problem(
     if told.counts and told.without:
         return f"{len(told.without)} of its pods have no {COUNT}, the others say {count}", told
     if number is not None and (number != there if exact else number > there):
-        return f"{COUNT} is {number}, and there {'is' if there == 1 else 'are'} {there} slice{'' if there == 1 else 's'}", told
+        return (
+            f"{COUNT} is {number}, and there {'is' if there == 1 else 'are'} {there} slice{'' if there == 1 else 's'}",
+            told,
+        )
     mixed = [item for item in slices if len(told.ids.get(item.id, ())) > 1]
     if mixed:
         return f"pods of slice {mixed[0].name} are told different {INDEX}", told
@@ -135,7 +136,9 @@ def _mismatch(
     ]
     names = {item.id: item.name for item in slices}
     rows += [
-        kube_evidence("pod", told.pod_of_id[slice_id, index], f"{INDEX} of {names[slice_id]}", index)
+        kube_evidence(
+            "pod", told.pod_of_id[slice_id, index], f"{INDEX} of {names[slice_id]}", index
+        )
         for slice_id in sorted(told.ids)
         for index in sorted(told.ids[slice_id])
     ][:12]
@@ -143,8 +146,13 @@ def _mismatch(
     worker_groups = {f"{cluster.id}/{item.group}" for item in slices if item.group}
     steps = [look("See the pods and their replicas.", commands.list_pods(view, cluster))]
     if pod is not None:
-        steps.append(look("Read what a pod was told.", commands.pod_env(view, cluster.namespace, pod)))
-    owner = next((view.worker_groups[key] for key in sorted(worker_groups) if key in view.worker_groups), None)
+        steps.append(
+            look("Read what a pod was told.", commands.pod_env(view, cluster.namespace, pod))
+        )
+    owner = next(
+        (view.worker_groups[key] for key in sorted(worker_groups) if key in view.worker_groups),
+        None,
+    )
     steps.append(
         fix(
             f"Set {COUNT} to the number of slices and delete the pods, so that all are told the "

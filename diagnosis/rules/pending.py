@@ -28,7 +28,14 @@ from fleet.model import ClusterView, PlacementGroup, Slice, WorkerGroup
 from fleet.times import format_duration, number
 
 HOPELESS = frozenset(
-    {"Squatter", "SliceGone", "BundleTooLarge", "HeadHeld", "BehindLivelock", "ResourceNameMismatch"}
+    {
+        "Squatter",
+        "SliceGone",
+        "BundleTooLarge",
+        "HeadHeld",
+        "BehindLivelock",
+        "ResourceNameMismatch",
+    }
 )
 """Causes that waiting cannot end (contract section 4)."""
 
@@ -191,10 +198,7 @@ def _one_slice(
     if broken:
         return _incomplete(cluster, broken)
     others = [
-        holder
-        for item in named
-        for holder in view.holders_of(item)
-        if holder.key != group.key
+        holder for item in named for holder in view.holders_of(item) if holder.key != group.key
     ]
     if others:
         return _squatter(view, cluster, group, named, others)
@@ -228,9 +232,7 @@ def _whole_enough(item: Slice) -> bool:
 
 
 def _incomplete(cluster: ClusterView, broken: Sequence[Slice]) -> Reason:
-    failed = any(
-        host.problem == "ScaleUpFailed" for item in broken for host in item.hosts
-    )
+    failed = any(host.problem == "ScaleUpFailed" for item in broken for host in item.hosts)
     gone = all(item.hosts_alive == 0 and not any(h.pod for h in item.hosts) for item in broken)
     item = broken[0]
     if gone:
@@ -249,7 +251,10 @@ def _incomplete(cluster: ClusterView, broken: Sequence[Slice]) -> Reason:
         ),
         evidence=(
             ray_evidence(
-                cluster, f"slice {item.name}", "live hosts", f"{item.hosts_alive} of {item.hosts_expected}"
+                cluster,
+                f"slice {item.name}",
+                "live hosts",
+                f"{item.hosts_alive} of {item.hosts_expected}",
             ),
         ),
         slices=tuple(one.id for one in broken),
@@ -436,7 +441,9 @@ def _other_spelling(
         label
         for item in of_shape
         for host in item.hosts
-        for label in (((host.ray_node.labels if host.ray_node else None) or {}).get(POD_TYPE_LABEL),)
+        for label in (
+            ((host.ray_node.labels if host.ray_node else None) or {}).get(POD_TYPE_LABEL),
+        )
         if label
     }
     if wanted in labels:
@@ -447,11 +454,7 @@ def _other_spelling(
 def _none_of_shape(
     view: View, cluster: ClusterView, group: PlacementGroup, wanted: str | None
 ) -> Reason | None:
-    groups = [
-        item
-        for item in view.worker_groups_of(cluster)
-        if _worker_group_is_of(item, wanted)
-    ]
+    groups = [item for item in view.worker_groups_of(cluster) if _worker_group_is_of(item, wanted)]
     failed = [item for item in groups if scale_up_words(view, item)]
     if failed:
         words = scale_up_words(view, failed[0]) or ""
@@ -573,9 +576,7 @@ def _any_host(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason
     )
 
 
-def _unknown_resource(
-    view: View, cluster: ClusterView, group: PlacementGroup
-) -> Reason | None:
+def _unknown_resource(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason | None:
     """A resource that no live host offers, such as the name of a slice that is gone."""
     wanted = {
         name
@@ -596,19 +597,23 @@ def _unknown_resource(
         return None
     name = missing[0]
     near = next(
-        (item for item in sorted(offered) if item.lower().replace("-", "_") == name.lower().replace("-", "_")),
+        (
+            item
+            for item in sorted(offered)
+            if item.lower().replace("-", "_") == name.lower().replace("-", "_")
+        ),
         None,
     )
     return Reason(
-        cause="ResourceNameMismatch" if near or ":" in name else "SliceGone"
+        cause="ResourceNameMismatch"
+        if near or ":" in name
+        else "SliceGone"
         if _names_a_slice(view, cluster, name)
         else "ResourceNameMismatch",
         text=f"it asks for resource {name}, which no live host offers"
         + (f" (they offer {near})" if near else ""),
         evidence=(
-            ray_evidence(
-                cluster, f"placement group {group.label}", "bundles.unit_resources", name
-            ),
+            ray_evidence(cluster, f"placement group {group.label}", "bundles.unit_resources", name),
         ),
     )
 
@@ -657,7 +662,9 @@ def _pending(view: View, cluster: ClusterView, group: PlacementGroup, reason: Re
 
 def _demand(group: PlacementGroup) -> str:
     if group.role == "head":
-        return next((b.head_resource for b in group.bundles if b.head_resource), "a head") or "a head"
+        return (
+            next((b.head_resource for b in group.bundles if b.head_resource), "a head") or "a head"
+        )
     named = f" of slice {names_of(group.wanted_slices)}" if group.wanted_slices else ""
     return f"{group.chips:g} TPUs in {len(group.bundles)} bundles{named}"
 
@@ -673,13 +680,21 @@ def _actions(
     ]
     if reason.cause in ("NoSuchSlice", "ResourceNameMismatch", "BundleTooLarge", "SliceGone"):
         steps.append(
-            look("See which hosts offer what.", commands.ray_list(view, cluster, "nodes", "state=ALIVE"))
+            look(
+                "See which hosts offer what.",
+                commands.ray_list(view, cluster, "nodes", "state=ALIVE"),
+            )
         )
     else:
-        steps.append(look("See what is used and what is asked for.", commands.ray_status(view, cluster)))
+        steps.append(
+            look("See what is used and what is asked for.", commands.ray_status(view, cluster))
+        )
     if reason.cause in ("ScaleUpFailed",) and cluster.has_kubernetes:
         steps.append(
-            look("Read why the cloud gave no nodes.", commands.events_of(view, cluster.namespace, "FailedScaleUp"))
+            look(
+                "Read why the cloud gave no nodes.",
+                commands.events_of(view, cluster.namespace, "FailedScaleUp"),
+            )
         )
     steps.append(_fix(view, cluster, group, reason))
     return steps

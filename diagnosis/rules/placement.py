@@ -63,7 +63,9 @@ def bundle_evidence(
             else (bundle.node_id or "not placed")
         )
         rows.append(
-            ray_evidence(cluster, f"placement group {group.label}", f"bundles[{bundle.index}]", place)
+            ray_evidence(
+                cluster, f"placement group {group.label}", f"bundles[{bundle.index}]", place
+            )
         )
     return rows
 
@@ -79,9 +81,7 @@ def remove_actions(
     return [
         look(
             "See where its bundles lie.",
-            commands.ray_list(
-                view, cluster, "placement-groups", f"placement_group_id={group.id}"
-            ),
+            commands.ray_list(view, cluster, "placement-groups", f"placement_group_id={group.id}"),
         ),
         fix(cost, commands.remove_group(view, cluster, group.id)),
     ]
@@ -126,9 +126,7 @@ def judge_split(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 partly.append(item)
         if not partly:
             if blind:
-                yield unknown(
-                    "PlacementSplit", group_subject(group), "a slice's size is not known"
-                )
+                yield unknown("PlacementSplit", group_subject(group), "a slice's size is not known")
             continue
         if _by_worker(bundles) and all(_subslice_name(item, bundles) for item in partly):
             continue
@@ -153,7 +151,9 @@ def _split(
     alive = sum(worker.alive for worker in group.workers)
     hang = "its collectives can never finish" if alive else "its collectives could never finish"
     selector = any(SLICE_NAME_LABEL in bundle.selector for bundle in group.bundles)
-    why = "" if selector else " It asks for no slice, so Ray put its bundles wherever TPUs were free."
+    why = (
+        "" if selector else " It asks for no slice, so Ray put its bundles wherever TPUs were free."
+    )
     return hit(
         "PlacementSplit",
         group_subject(group),

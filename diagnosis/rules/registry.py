@@ -119,9 +119,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="PlacementHostLost", needs=("ray:placement_groups",), judge=placement.judge_host_lost
     ),
-    Rule(
-        code="SchedulerLivelock", needs=("ray:placement_groups",), judge=scheduler.judge_livelock
-    ),
+    Rule(code="SchedulerLivelock", needs=("ray:placement_groups",), judge=scheduler.judge_livelock),
     Rule(
         code="HeadReservationLeaked",
         needs=("ray:nodes", "ray:placement_groups", "ray:actors", "ray:tasks"),

@@ -17,10 +17,10 @@ from diagnosis.rules.base import (
     worker_group_subject,
 )
 from diagnosis.view import View, shorten
+from fleet.hosts import SCALE_EVENTS
 from fleet.model import ClusterView, WorkerGroup
 from fleet.observation import Event, Pod
 from fleet.pods import event_time, gated, node_name, phase, pod_name
-from fleet.hosts import SCALE_EVENTS
 from fleet.times import format_time
 
 

@@ -255,7 +255,10 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 look(
                     "See whether the job that made it still runs.",
                     commands.ray_list(
-                        view, cluster, "jobs", *((f"job_id={group.job_id}",) if group.job_id else ())
+                        view,
+                        cluster,
+                        "jobs",
+                        *((f"job_id={group.job_id}",) if group.job_id else ()),
                     ),
                 ),
                 fix(

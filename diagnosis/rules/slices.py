@@ -196,7 +196,9 @@ def _who(holding: list[PlacementGroup], waiting: list[PlacementGroup]) -> str:
     workers = [group.label for group in holding if group.role != "head"]
     heads = [group.label for group in holding if group.role == "head"]
     if workers:
-        return f"; {names_of(workers)} {'holds' if len(workers) == 1 else 'hold'} it and cannot go on"
+        return (
+            f"; {names_of(workers)} {'holds' if len(workers) == 1 else 'hold'} it and cannot go on"
+        )
     if waiting:
         labels = [group.label for group in waiting]
         return f"; {names_of(labels)} {'waits' if len(labels) == 1 else 'wait'} for it"
@@ -224,7 +226,9 @@ def _incomplete_evidence(cluster: ClusterView, item: Slice, lost: list[Host]) ->
             rows.append(kube_evidence("pod", host.pod_name or "?", host.problem or "?", text))
         if host.gone_since is not None:
             rows.append(
-                ray_evidence(cluster, f"{who} of {item.name}", "gone since", format_time(host.gone_since))
+                ray_evidence(
+                    cluster, f"{who} of {item.name}", "gone since", format_time(host.gone_since)
+                )
                 if host.problem in RAY_PROBLEMS
                 else kube_evidence(
                     "pod", host.pod_name or who, "not ready since", format_time(host.gone_since)
@@ -254,7 +258,9 @@ def _incomplete_actions(
                 "hosts have to be restarted."
             ),
         ]
-    steps.append(look("See the slice's pods and where they run.", commands.list_pods(view, cluster)))
+    steps.append(
+        look("See the slice's pods and where they run.", commands.list_pods(view, cluster))
+    )
     if first.pod_name and cause not in ("NodeGone", "NodeNotReady", "PodMissing"):
         steps.append(
             look(
@@ -265,8 +271,7 @@ def _incomplete_actions(
     if first.pod_name and cause in ("PodCrashLooping", "RayletDead", "RayNodeNeverJoined"):
         steps.append(
             look(
-                "Read its log"
-                + (" of the run before." if cause == "PodCrashLooping" else "."),
+                "Read its log" + (" of the run before." if cause == "PodCrashLooping" else "."),
                 commands.logs(view, ns, first.pod_name, previous=cause == "PodCrashLooping"),
             )
         )
@@ -278,13 +283,13 @@ def _incomplete_actions(
             )
         )
     if cause in ("NodeNotReady",) and first.node_name:
-        steps.append(look("Read the node's conditions.", commands.describe_node(view, first.node_name)))
+        steps.append(
+            look("Read the node's conditions.", commands.describe_node(view, first.node_name))
+        )
     if cause in ("NodeGone", "NodeNotReady", "PodMissing"):
         steps.append(look("See the nodes of the pool.", commands.list_nodes(view)))
     if cause == "PodMissing":
-        steps.append(
-            look("See why KubeRay made no pod.", commands.describe_cluster(view, cluster))
-        )
+        steps.append(look("See why KubeRay made no pod.", commands.describe_cluster(view, cluster)))
     if cause in ("ScaleUpFailed", "PodUnschedulable"):
         steps.append(
             look(
@@ -349,7 +354,10 @@ def judge_duplicates(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             if host.pod is not None:
                 rows.append(
                     kube_evidence(
-                        "pod", host.pod_name or "?", "TPU_WORKER_ID", env_of(host.pod).get("TPU_WORKER_ID")
+                        "pod",
+                        host.pod_name or "?",
+                        "TPU_WORKER_ID",
+                        env_of(host.pod).get("TPU_WORKER_ID"),
                     )
                 )
                 hostname = host.pod.spec.hostname if host.pod.spec else None
@@ -357,7 +365,10 @@ def judge_duplicates(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             if host.ray_node is not None:
                 rows.append(
                     ray_evidence(
-                        cluster, f"node {(host.ray_node_id or '?')[:12]}", "ray.io/tpu-worker-id", host.worker_id
+                        cluster,
+                        f"node {(host.ray_node_id or '?')[:12]}",
+                        "ray.io/tpu-worker-id",
+                        host.worker_id,
                     )
                 )
         starts = [host.age_since for host in twins if host.age_since is not None]
@@ -381,7 +392,9 @@ def _duplicate_actions(
 ) -> list[Action]:
     if not cluster.has_kubernetes:
         return [
-            look("See which nodes carry the same labels.", commands.ray_list(view, cluster, "nodes")),
+            look(
+                "See which nodes carry the same labels.", commands.ray_list(view, cluster, "nodes")
+            ),
             fix("Stop the host that should not be there and start it with its own worker id."),
         ]
     steps = [look("See the slice's pods and their indices.", commands.list_pods(view, cluster))]
@@ -422,7 +435,11 @@ def judge_spans(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         pools: dict[str, list[Host]] = defaultdict(list)
         unlabelled = 0
         for host in item.hosts:
-            if host.node is None or (host.pod is not None and host.pod.metadata is not None and host.pod.metadata.deletion_timestamp):
+            if host.node is None or (
+                host.pod is not None
+                and host.pod.metadata is not None
+                and host.pod.metadata.deletion_timestamp
+            ):
                 continue
             label = labels_of(host.node).get(DYNAMIC_SLICE_LABEL)
             if label:
@@ -500,7 +517,10 @@ def judge_head_resource(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         first = item.hosts[0]
         pod_type = item.pod_type or "<pod type>"
         steps = [
-            look("See labels and resources of the slice's nodes.", commands.ray_list(view, cluster, "nodes")),
+            look(
+                "See labels and resources of the slice's nodes.",
+                commands.ray_list(view, cluster, "nodes"),
+            ),
         ]
         if first.pod_name:
             steps.append(
@@ -524,7 +544,9 @@ def judge_head_resource(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                     cluster,
                     f"node {(host.ray_node_id or '?')[:12]} ({host_name(host)})",
                     "resources_total",
-                    ", ".join(sorted((host.ray_node.resources_total or {}) if host.ray_node else {})),
+                    ", ".join(
+                        sorted((host.ray_node.resources_total or {}) if host.ray_node else {})
+                    ),
                 )
                 for host in item.hosts[:4]
             ],
@@ -564,7 +586,9 @@ def judge_restarted(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         if work is None:
             if item.held_by or item.workers:
                 yield unknown(
-                    "HostRestartedAlone", slice_subject(item), "when the work on it began is not known"
+                    "HostRestartedAlone",
+                    slice_subject(item),
+                    "when the work on it began is not known",
                 )
             continue
         started, who = work

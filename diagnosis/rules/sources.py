@@ -59,7 +59,7 @@ def _title(source: SourceStatus) -> str:
 
 
 def _evidence(source: SourceStatus, *more: tuple[str, str]) -> list[Evidence]:
-    rows = [("status", source.status)]
+    rows: list[tuple[str, str]] = [("status", source.status)]
     rows += [(name, value) for name, value in (("reason", source.reason or ""),) if value]
     if source.detail:
         rows.append(("detail", shorten(source.detail, 400)))
@@ -76,7 +76,10 @@ def _look(view: View, source: SourceStatus) -> list[Action]:
     advice = ADVICE.get(source.reason or "", "")
     if source.name == KUBERNETES:
         checks = [
-            look("See whether the API server answers you.", commands.kubectl(view, "get", "--raw", "/readyz")),
+            look(
+                "See whether the API server answers you.",
+                commands.kubectl(view, "get", "--raw", "/readyz"),
+            ),
             look(
                 "See what this account may read.",
                 commands.kubectl(view, "auth", "can-i", "--list"),
@@ -86,7 +89,9 @@ def _look(view: View, source: SourceStatus) -> list[Action]:
         cluster = _cluster(view, source)
         if cluster is not None and cluster.has_kubernetes:
             checks = [
-                look("See whether the head pod is up and ready.", commands.list_pods(view, cluster)),
+                look(
+                    "See whether the head pod is up and ready.", commands.list_pods(view, cluster)
+                ),
                 look("Ask Ray where it runs.", commands.ray_status(view, cluster)),
             ]
         else:
@@ -116,9 +121,7 @@ def judge_sources(view: View) -> Iterator[Outcome]:
 def _down(view: View, source: SourceStatus) -> Hit | None:
     missing = sorted(set(source.missing))
     if source.status != "down":
-        failed = [
-            part for part in missing if part in ESSENTIAL or source.reason not in LIVE_ONLY
-        ]
+        failed = [part for part in missing if part in ESSENTIAL or source.reason not in LIVE_ONLY]
         if not failed:
             return None
         what = f"{_title(source)} does not answer {names_of(failed)}"
