@@ -18,7 +18,7 @@ from exporter.families import FAMILIES, PREFIX
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-MACHINE_PATHS = re.compile(r"/(?:work|tmp/w|root|home/\w+|Users)/|\.pyenv|site-packages")
+MACHINE_PATHS = re.compile(r"/(?:work|tmp/w|root|home/\w+|Users)/|\.pyenv")
 
 
 def documents(root: Path) -> list[Path]:
