@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     port: int = Field(8501, ge=1, le=65535, description="The one port of pages, metrics and API.")
     api_token: SecretStr | None = Field(
         None,
-        description="When set, /api/v1 wants 'Authorization: Bearer' with this token.",
+        description="When set, /metrics and /api/v1 want 'Authorization: Bearer' with this token.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much to log to standard error."
