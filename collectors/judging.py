@@ -25,8 +25,8 @@ class Judging:
         self._thresholds = thresholds
         self._before = Memory()
         self._after = Memory()
-        self._counted: Mapping[str, int] = {}
-        self._first = True
+        self._versions: Mapping[str, int] = {}
+        self._counted = 0
 
     def judge(self, observation: Observation, versions: Mapping[str, int]) -> Report:
         """The report of one look.
@@ -36,13 +36,14 @@ class Judging:
             versions: for each source that answers, how many answers it has given.
         """
         fleet = build_fleet(observation, startup_grace=self._thresholds.slice_startup_grace)
-        counts = self._first or all(
-            count > self._counted.get(name, -1) for name, count in versions.items()
+        counts = not self._counted or all(
+            count > self._versions.get(name, -1) for name, count in versions.items()
         )
-        before = self._after if counts else self._before
+        # What the very first look shows opens at once, so only that look may be judged like it.
+        before = self._after if counts or self._counted == 1 else self._before
         report, after = judge(fleet, before, self._thresholds)
         if counts:
             self._before, self._after = before, after
-            self._counted = dict(versions)
-            self._first = False
+            self._versions = dict(versions)
+            self._counted += 1
         return report

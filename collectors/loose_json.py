@@ -99,7 +99,7 @@ def python_json(data: bytes, place: str, notes: Notes, error: Exception) -> Any:
     except RecursionError:
         raise Unreadable("malformed", "nested too deeply") from None
     except ValueError as problem:
-        raise Unreadable(*_json_failure(data, problem)) from None
+        raise Unreadable(*_json_failure(data, problem, error)) from None
     for each in dict.fromkeys(odd):
         notes.add(place, each)
     if b"\\u" in data:
@@ -107,9 +107,9 @@ def python_json(data: bytes, place: str, notes: Notes, error: Exception) -> Any:
     return value
 
 
-def _json_failure(data: bytes, problem: ValueError) -> tuple[str, str]:
+def _json_failure(data: bytes, problem: ValueError, first: Exception) -> tuple[str, str]:
     position = getattr(problem, "pos", 0)
-    at_end = position >= len(data.rstrip()) - 1 or "Unterminated string" in str(problem)
+    at_end = position >= len(data.rstrip()) - 1 or "was truncated" in str(first)
     if at_end and data.lstrip()[:1] in (b"{", b"["):
         return "truncated", f"cut off after {len(data)} bytes, in the middle of the JSON"
     return "not_json", f"not JSON ({problem})"

@@ -62,6 +62,7 @@ class _Threading(socketserver.ThreadingMixIn, HTTPServer):
 def serving() -> Iterator[Server]:
     class Reply(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
