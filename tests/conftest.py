@@ -8,6 +8,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is slow, not wrong: pytest's own timeout ends what hangs.
+settings.register_profile("slicewatch", deadline=None, print_blob=True)
+settings.load_profile("slicewatch")
 
 ROOT = Path(__file__).resolve().parent.parent
 
