@@ -113,8 +113,7 @@ class SourceSet:
         )
 
     def _http(self, url: str) -> HttpTransport:
-        # Plain http (and no redirect is followed): certificates need not be loaded, 20 ms each.
-        verify: ssl.SSLContext | bool = url.startswith("https:")
+        verify = None
         if self._settings.ray_ca_file is not None and url.startswith("https:"):
             verify = ssl.create_default_context(cafile=str(self._settings.ray_ca_file))
         return HttpTransport(
