@@ -52,8 +52,10 @@ def signs(tiles: Sequence[HostView], colour_by: ColourBy, fleet: Fleet | None) -
 
 def short_value(view: HostView, colour_by: ColourBy, fleet: Fleet | None) -> str:
     """The exact value behind a tile's colour, where there is one worth printing on it."""
+    if view.state in _ABSENT:
+        return ""
     if colour_by == "duty_cycle" and view.use is not None and view.use.duty_cycle is not None:
-        return percent(view.use.duty_cycle)
+        return percent(view.use.duty_cycle).replace(" ", "")
     if colour_by == "pod_age" and fleet is not None and view.host is not None:
         since = view.host.age_since
         return "" if since is None else format_duration(fleet.now - since)
@@ -110,7 +112,7 @@ def _step(index: int, word: str) -> Sign:
 
 def _by_duty(view: HostView) -> Sign:
     duty = view.use.duty_cycle if view.use is not None else None
-    if duty is None:
+    if duty is None or view.state in _ABSENT:
         return _out_of_order(view) or NO_DATA
     for index, (limit, word) in enumerate(_DUTY):
         if duty < limit:

@@ -1,7 +1,7 @@
 """One slice's ICI grid as a figure: chips by host, links between them, everything it knows.
 
-Plotly markers of kind ``scattergl`` are what Streamlit can report a click on. Chips are drawn
-first and cannot be hit; on top lies one invisible square a host, which carries the hover text and,
+Streamlit reports clicks on ``scatter`` and ``scattergl`` markers. Chips are drawn first and cannot
+be hit; on top lies one invisible square a host, which carries the hover text and,
 as ``customdata``, a number for the host that survives a new look (see :func:`host_index_of_point`).
 """
 
@@ -20,7 +20,7 @@ from charts.grid3d import figure_3d
 from charts.hosts import HostView, Plan, hover, plan
 from charts.lines import strokes
 from charts.palette import HOST_SIGNS, Inks, Sign, inks
-from charts.sheet import EDGE, PITCH, STUB, Sheet, corners, lay_out
+from charts.sheet import PITCH, STUB, Sheet, corners, lay_out
 from charts.text import escape, point_id
 from fleet.model import Fleet, Slice, SliceStatusName
 
@@ -31,11 +31,20 @@ CHIP = 0.66
 """Width of a chip's marker as a part of the distance between chips."""
 LETTER_PIXELS = 12.0
 """A chip smaller than this shows its state by shape instead of by letter."""
-MOST_LETTERS = 1200
-"""Each letter is an SVG node; more of them than this make panning slow."""
+MOST_SVG_CHIPS = 1200
+"""Up to this many chips are drawn as SVG, crisp and with a letter on each; more of them as WebGL,
+whose text browsers blur. Both can be clicked."""
 BRIEF_ABOVE_HOSTS = 600
 """More hosts than this have a shorter hover text."""
 NAN = float("nan")
+
+FRAMES: dict[str, tuple[str, float, str]] = {
+    "unknown": (HOST_SIGNS["unknown"].color, 1.0, "dot"),
+    "forming": (HOST_SIGNS["forming"].color, 1.5, "dot"),
+    "incomplete": (HOST_SIGNS["incomplete"].color, 2.0, "dash"),
+    "broken": (HOST_SIGNS["broken"].color, 2.5, "solid"),
+}
+"""Colour, width and dash of the border of a host that is not as it should be."""
 
 Trace = dict[str, Any]
 
@@ -66,8 +75,10 @@ def slice_figure(
     layout = plan(slice_, status, fleet=fleet)
     ink = inks(dark)
     if view == "3d" and layout.bounds[2] > 1:
-        figure = figure_3d(slice_, layout, fleet=fleet, colour_by=colour_by, ink=ink)
-        grid_size = (float(width - 20), float(min(height, width)))
+        grid_size = (float(width - 24), min(height, max(320.0, 0.55 * width)))
+        figure = figure_3d(
+            layout, fleet=fleet, colour_by=colour_by, ink=ink, shape=grid_size[0] / grid_size[1]
+        )
     else:
         figure, grid_size = _flat(layout, fleet, colour_by, ink, width, height)
     _dress(figure, slice_, status, layout, ink, grid_size, width)
@@ -99,12 +110,14 @@ def _flat(
     sheet = lay_out(layout, width - 24.0, float(height))
     placed = corners(sheet, layout)
     marks = signs([view for view, _, _ in placed], colour_by, fleet)
+    chips = len(placed) * layout.block[0] * layout.block[1] * layout.block[2]
+    kind = "scatter" if chips <= MOST_SVG_CHIPS else "scattergl"
     traces = [
-        *_links(sheet, layout, ink),
-        *_frames(sheet, placed, ink),
-        *_chips(sheet, placed, marks, ink),
-        *_labels(sheet, placed, colour_by, fleet, ink),
-        _targets(sheet, layout, placed, fleet),
+        *_frames(sheet, placed, ink, kind),
+        *_links(sheet, layout, ink, kind),
+        *_chips(sheet, placed, marks, ink, kind),
+        *(_labels(sheet, placed, colour_by, fleet, ink) if kind == "scatter" else ()),
+        _targets(sheet, layout, placed, fleet, kind),
     ]
     figure = go.Figure({"data": traces, "layout": {}}, skip_invalid=False)
     across, down = sheet.size
@@ -124,9 +137,9 @@ def _flat(
     return figure, (across * sheet.scale, down * sheet.scale)
 
 
-def _line(x: list[float], y: list[float], **more: Any) -> Trace:
+def _line(kind: str, x: list[float], y: list[float], **more: Any) -> Trace:
     return {
-        "type": "scattergl",
+        "type": kind,
         "mode": "lines",
         "x": np.asarray(x, dtype=np.float32),
         "y": np.asarray(y, dtype=np.float32),
@@ -135,20 +148,20 @@ def _line(x: list[float], y: list[float], **more: Any) -> Trace:
     }
 
 
-def _links(sheet: Sheet, layout: Plan, ink: Inks) -> list[Trace]:
+def _links(sheet: Sheet, layout: Plan, ink: Inks, kind: str) -> list[Trace]:
     runs: dict[str, tuple[list[float], list[float]]] = {
         kind: ([], []) for kind in ("link", "wrap", "broken")
     }
-    for axis, start, end, kind in strokes(layout):
+    for axis, start, end, sort in strokes(layout):
         if axis == 2 and layout.block[2] == 1:
             continue  # from layer to layer: said in words, not drawn across the sheet
         (x0, y0), (x1, y1) = sheet.chip(start), sheet.chip(end)
-        if not kind.startswith("wrap"):
-            xs, ys = runs[kind]
+        if not sort.startswith("wrap"):
+            xs, ys = runs[sort]
             xs += (x0, x1, NAN)
             ys += (y0, y1, NAN)
             continue
-        xs, ys = runs["wrap" if kind == "wrap" else "broken"]
+        xs, ys = runs["wrap" if sort == "wrap" else "broken"]
         reach = PITCH / 2 + STUB
         if axis == 0:
             xs += (x0, x0 - reach, NAN, x1, x1 + reach, NAN)
@@ -164,53 +177,58 @@ def _links(sheet: Sheet, layout: Plan, ink: Inks) -> list[Trace]:
     }
     return [
         _line(
-            xs, ys, name=name, line={"color": color, "width": size, "dash": dash}, legendrank=2000
+            kind,
+            xs,
+            ys,
+            name=name,
+            line={"color": color, "width": size, "dash": dash},
+            legendrank=2000,
         )
-        for kind, (xs, ys) in runs.items()
+        for sort, (xs, ys) in runs.items()
         if xs
-        for name, color, size, dash in (looks[kind],)
+        for name, color, size, dash in (looks[sort],)
     ]
 
 
-def _frames(sheet: Sheet, placed: list[tuple[HostView, float, float]], ink: Inks) -> list[Trace]:
+def _frames(
+    sheet: Sheet, placed: list[tuple[HostView, float, float]], ink: Inks, kind: str
+) -> list[Trace]:
     """Host borders; where tiles are tiny, only of hosts that are not as they should be."""
     width, height = sheet.tile
     roomy = sheet.scale * width >= 16
     groups: dict[str, tuple[list[float], list[float]]] = {}
-    hatch: tuple[list[float], list[float]] = ([], [])
     for view, x, y in placed:
-        kind = view.state if view.state in ("broken", "incomplete", "forming") else "fine"
-        if kind == "fine" and not roomy:
+        sort = view.state if view.state in FRAMES else "fine"
+        if sort == "fine" and not roomy:
             continue
-        xs, ys = groups.setdefault(kind, ([], []))
+        xs, ys = groups.setdefault(sort, ([], []))
         xs += (x, x + width, x + width, x, x, NAN)
         ys += (y, y, y + height, y + height, y, NAN)
-        if view.state == "unknown" and roomy:
-            for step in (0.25, 0.5, 0.75, 1.0):
-                hatch[0].extend((x, x + width * step, NAN, x + width * step, x + width, NAN))
-                hatch[1].extend((y + height * step, y, NAN, y + height, y + height * step, NAN))
-    looks = {
-        "fine": (ink.line, 1.0, "solid"),
-        "broken": ("#D55E00", 2.5, "solid"),
-        "incomplete": ("#E69F00", 2.0, "dash"),
-        "forming": ("#7F93A8", 1.5, "dot"),
-    }
-    traces = [
-        _line(
-            *groups[kind],
+    traces = []
+    for sort in ("fine", *FRAMES):
+        if sort not in groups:
+            continue
+        color, size, dash = FRAMES.get(sort, (ink.line, 1.0, "solid"))
+        trace = _line(
+            kind,
+            *groups[sort],
             line={"color": color, "width": size if roomy else 1.0, "dash": dash},
             showlegend=False,
         )
-        for kind, (color, size, dash) in looks.items()
-        if kind in groups
-    ]
-    if hatch[0]:
-        traces.append(_line(*hatch, line={"color": ink.line, "width": 1}, showlegend=False))
+        if kind == "scatter":
+            trace |= {"fill": "toself", "fillcolor": ink.tile}
+            if sort == "unknown":
+                trace["fillpattern"] = {"shape": "/", "size": 7, "solidity": 0.15, "fgcolor": color}
+        traces.append(trace)
     return traces
 
 
 def _chips(
-    sheet: Sheet, placed: list[tuple[HostView, float, float]], marks: list[Sign], ink: Inks
+    sheet: Sheet,
+    placed: list[tuple[HostView, float, float]],
+    marks: list[Sign],
+    ink: Inks,
+    kind: str,
 ) -> list[Trace]:
     """One trace a sign, so that each has its line in the legend."""
     origins: dict[Sign, list[tuple[float, float]]] = {}
@@ -219,35 +237,32 @@ def _chips(
         origins.setdefault(sign, []).append((x, y))
     offsets = np.asarray(sheet.chip_offsets())
     size = max(2.0, CHIP * PITCH * sheet.scale)
-    lettered = size >= LETTER_PIXELS and len(placed) * len(offsets) <= MOST_LETTERS
+    lettered = size >= LETTER_PIXELS and kind == "scatter"
     order = {sign: place for place, sign in enumerate(dict.fromkeys(marks))}
     traces = []
     for sign, corner in sorted(origins.items(), key=lambda item: (item[0].letter, order[item[0]])):
         centres = (np.asarray(corner)[:, None, :] + offsets[None, :, :]).reshape(-1, 2)
         open_ = sign in hollow
-        shape = ("square-open" if open_ else "square") if lettered else sign.symbol
+        shape = "square" if lettered else sign.symbol
+        border = 2 if open_ and lettered else 1 if "open" in shape else 0
         traces.append(
             {
-                "type": "scattergl",
+                "type": kind,
                 "mode": "markers",
                 "x": _compact(centres[:, 0]),
                 "y": _compact(centres[:, 1]),
-                "name": f"{sign.letter} {sign.word}: {len(corner):,}",
+                "name": f"{sign.letter} · {sign.word}: {len(corner):,}",
                 "hoverinfo": "skip",
                 "marker": {
                     "size": size,
                     "symbol": shape,
-                    "color": sign.color,
+                    "color": ink.ground if open_ and lettered else sign.color,
                     "opacity": 1.0,
-                    "line": {
-                        "width": (2 if lettered else 1) if "open" in shape else 0,
-                        "color": sign.color,
-                    },
+                    "line": {"width": border, "color": sign.color},
                 },
             }
         )
         if lettered:
-            # Text by SVG: WebGL text is blurred and wrongly spaced in several browsers.
             color = ink.text if open_ else sign.ink
             traces.append(
                 _text(centres, [sign.letter] * len(centres), min(15.0, size * 0.58), color)
@@ -296,18 +311,18 @@ def _labels(
         return []
     width = sheet.scale * sheet.tile[0]
     roomy = width >= 60
-    left = np.asarray([(x, y + sheet.header / 2 + 0.5) for _, x, y in placed])
-    middle = left + np.asarray([sheet.tile[0] / 2, 0.0])
+    left = np.asarray([(x + 2 / sheet.scale, y + sheet.header / 2 + 0.5) for _, x, y in placed])
+    middle = left + np.asarray([sheet.tile[0] / 2 - 2 / sheet.scale, 0.0])
     names = ["?" if view.worker_id is None else f"{view.worker_id}" for view, _, _ in placed]
     if not roomy:
         return [_text(middle, names, max(8.0, width * 0.22), ink.text)]
     extras = []
     for view, _, _ in placed:
-        rank = "" if view.rank is None else f"rank {view.rank}" if width >= 88 else f"r{view.rank}"
+        rank = "" if view.rank is None else f"rank {view.rank}" if width >= 100 else f"r{view.rank}"
         extras.append(short_value(view, colour_by, fleet) or rank)
     traces = [_text(left, [f"<b>{name}</b>" for name in names], 12.0, ink.text, "right")]
     if any(extras):
-        traces.append(_text(middle, extras, 11.0, ink.muted))
+        traces.append(_text(middle, extras, 11.0 if width >= 76 else 10.0, ink.muted))
     return traces
 
 
@@ -316,6 +331,7 @@ def _targets(
     layout: Plan,
     placed: list[tuple[HostView, float, float]],
     fleet: Fleet | None,
+    kind: str,
 ) -> Trace:
     """The invisible squares that can be hit: one a host, with its number and its words."""
     width, height = sheet.tile
@@ -330,7 +346,7 @@ def _targets(
             "hovertemplate": "%{text}<extra></extra>",
         }
     return {
-        "type": "scattergl",
+        "type": kind,
         "mode": "markers",
         "x": np.asarray([x + width / 2 for _, x, _ in placed], dtype=np.float32),
         "y": np.asarray([y + height / 2 for _, _, y in placed], dtype=np.float32),
@@ -393,7 +409,7 @@ def _layer_titles(sheet: Sheet, layout: Plan, ink: Inks) -> list[dict[str, Any]]
     if layout.bounds[2] > 1:
         for z in range(layout.bounds[2]):
             x, y = sheet.layer_origin(z)
-            found.append(_note(f"z = {z}", x, y - EDGE / 2 - sheet.title / 2, ink))
+            found.append(_note(f"z = {z}", x, y - sheet.edge / 2 - sheet.title / 2, ink))
     if layout.spare:
         x, y = sheet.spare_origin(0)
         found.append(_note("without a place of their own", x, y - sheet.spare_title / 2, ink))
@@ -426,19 +442,21 @@ def _dress(
 ) -> None:
     """Title, the sentence about the layout, legend and a size of its own."""
     wide = min(float(width), max(grid_size[0] + 24, 340.0))
-    columns = max(30, int((wide - 16) / 6.3))
+    columns = max(30, int((wide - 16) / 5.7))
     shape = " ".join(part for part in (slice_.generation, slice_.topology_name) if part)
     expected = "?" if slice_.hosts_expected is None else f"{slice_.hosts_expected:,}"
     heading = f"<b>{escape(slice_.name, max(12, columns - 24))}</b>  {escape(shape, 24)} · {status}"
     notes = [f"{slice_.hosts_alive:,} of {expected} hosts ready.", layout.words]
+    if status == "unknown" or slice_.blind:
+        blind = ", ".join(escape(name, 40) for name in slice_.blind[:3]) or "not everything"
+        notes[0] = f"Cannot be seen in full ({blind}): nothing here proves that a host is well."
     if layout.bounds[2] > 1 and layout.topology is not None:
-        wraps = " and from the last to the first" if layout.topology.wrap[2] else ""
-        notes.append(f"z links join equal places of one layer and the next{wraps}.")
+        notes.append(_z_words(layout))
     lines = textwrap.wrap(" ".join(note for note in notes if note), columns)
     entries = [trace.name or "" for trace in figure.data if trace.showlegend is not False]
-    legend_rows = _rows_of(entries, wide - 16)
+    rows = legend_rows(entries, wide - 16)
     top = 30 + 17 * len(lines)
-    bottom = 10 + 22 * legend_rows
+    bottom = 10 + 22 * rows
     tall = int(grid_size[1] + top + bottom)
     figure.update_layout(
         autosize=False,
@@ -486,7 +504,18 @@ def _dress(
     )
 
 
-def _rows_of(entries: list[str], width: float) -> int:
+def _z_words(layout: Plan) -> str:
+    wraps = layout.topology is not None and layout.topology.wrap[2]
+    words = "z links join equal places of one layer and the next"
+    words += " and from the last to the first" * wraps
+    broken = 0
+    for axis, start, end, sort in strokes(layout):
+        if axis == 2 and sort in ("broken", "wrap broken"):
+            broken += 1 if sort == "wrap broken" else end[2] - start[2]
+    return f"{words}; {broken:,} of them are broken." if broken else f"{words}."
+
+
+def legend_rows(entries: list[str], width: float) -> int:
     """Rows that a horizontal legend takes; Plotly gives all entries the widest one's width."""
     if not entries:
         return 0

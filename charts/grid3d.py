@@ -15,7 +15,7 @@ from charts.colouring import ColourBy, signs
 from charts.hosts import HostView, Plan, hover
 from charts.lines import strokes
 from charts.palette import Inks, Sign
-from fleet.model import Fleet, Slice
+from fleet.model import Fleet
 from fleet.topology import Coord
 
 PITCH = 20
@@ -24,6 +24,7 @@ HOST_GAP = 7
 """Additional units between hosts."""
 STUB = 14
 """Length of the ends of a wrap-around link, in units."""
+EYE = {"x": 0.85, "y": -1.5, "z": 0.75}
 FULL_TEXT_CHIPS = 1024
 LABELLED_HOSTS = 40
 PLATED_HOSTS = 600
@@ -39,7 +40,7 @@ SYMBOLS = {
     "star": "diamond",
     "triangle-up": "diamond",
     "square-open": "square-open",
-    "cross-thin-open": "circle-open",
+    "hash-open": "circle-open",
     "asterisk-open": "cross",
 }
 """3D has eight marker shapes only; colours and the legend's letters tell the rest apart."""
@@ -48,9 +49,12 @@ Trace = dict[str, Any]
 
 
 def figure_3d(
-    slice_: Slice, layout: Plan, *, fleet: Fleet | None, colour_by: ColourBy, ink: Inks
+    layout: Plan, *, fleet: Fleet | None, colour_by: ColourBy, ink: Inks, shape: float
 ) -> go.Figure:
-    """The bare 3D figure: traces and scene; :mod:`charts.grid` adds title, legend and size."""
+    """The bare 3D figure: traces and scene; :mod:`charts.grid` adds title, legend and size.
+
+    ``shape`` is the width of the scene over its height.
+    """
     marks = signs(layout.tiles, colour_by, fleet)
     traces = [
         *_plates(layout, marks),
@@ -66,16 +70,34 @@ def figure_3d(
             "xaxis": hidden,
             "yaxis": hidden,
             "zaxis": hidden,
-            "aspectmode": "data",
+            "aspectmode": "manual",
+            "aspectratio": _aspect(layout, shape),
             "bgcolor": "rgba(0,0,0,0)",
             "dragmode": "turntable",
             "camera": {
                 "projection": {"type": "orthographic"},
-                "eye": {"x": 0.75, "y": -1.55, "z": 0.75},
+                "eye": EYE,
             },
         },
     )
     return figure
+
+
+def _aspect(layout: Plan, shape: float) -> dict[str, float]:
+    """The scene's sides, as large as the figure (width over height ``shape``) can hold.
+
+    Seen from ``EYE`` a box x by y by z is .87 x + .49 y wide and .20 x + .35 y + .92 z high, and
+    Plotly's orthographic camera shows three units of height.
+    """
+    x, y, z = (
+        bound * (PITCH * part + HOST_GAP)
+        for bound, part in zip(layout.bounds, layout.block, strict=True)
+    )
+    across, deep, high = _scene(x, -y, z)
+    wide = 0.87 * across + 0.49 * deep
+    tall = 0.2 * across + 0.35 * deep + 0.92 * high
+    scale = min(2.3 / tall, 2.3 * shape / wide)
+    return {"x": across * scale, "y": deep * scale, "z": high * scale}
 
 
 def _at(chip: Coord, block: Coord) -> tuple[float, float, float]:
@@ -127,8 +149,12 @@ def _links(layout: Plan, ink: Inks) -> list[Trace]:
             (after[0], after[1], after[2]),
             gap,
         )
+    # Thousands of links as thick as a few would be a solid block.
+    dense = (
+        len(layout.tiles) * layout.block[0] * layout.block[1] * layout.block[2] > FULL_TEXT_CHIPS
+    )
     looks = {
-        "link": ("ICI link", ink.link, 2, "solid"),
+        "link": ("ICI link", ink.link, 1 if dense else 2, "solid"),
         "wrap": ("wrap-around link", ink.wrap, 2, "dot"),
         "broken": ("broken link", ink.broken, 5, "dash"),
     }
@@ -155,13 +181,15 @@ def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
     )
     chips = len(layout.tiles) * len(offsets)
     full = chips <= FULL_TEXT_CHIPS
-    size = 9.0 if chips <= 64 else 6.0 if chips <= 512 else 4.0 if chips <= 2048 else 3.0
+    size = 9.0 if chips <= 64 else 6.0 if chips <= 512 else 4.0 if chips <= 2048 else 2.5
     pitch = np.asarray([PITCH * part + HOST_GAP for part in layout.block], dtype=np.int16)
     traces = []
     for sign in sorted(set(marks), key=lambda item: (item.letter, item.word)):
         views = [view for view, mark in zip(layout.tiles, marks, strict=True) if mark == sign]
         origins = np.asarray([view.place for view in views], dtype=np.int16) * pitch
         centres = (origins[:, None, :] + offsets[None, :, :]).reshape(-1, 3)
+        # In a thick slice whatever is wrong must shine through what is well.
+        wrong = chips > 512 and views[0].state in ("broken", "incomplete", "forming")
         symbol = SYMBOLS.get(sign.symbol, "circle")
         traces.append(
             {
@@ -170,14 +198,14 @@ def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
                 "x": centres[:, 2],
                 "y": centres[:, 0],
                 "z": -centres[:, 1],
-                "name": f"{sign.letter} {sign.word}: {len(views):,}",
+                "name": f"{sign.letter} · {sign.word}: {len(views):,}",
                 **_words(views, sign.word, layout, fleet, len(offsets), full),
                 "marker": {
-                    "size": size,
+                    "size": size + 4.0 if wrong else size,
                     "symbol": symbol,
                     "color": sign.color,
                     "line": {"width": 0},
-                    "opacity": 1.0,
+                    "opacity": 1.0 if wrong or chips <= 512 else 0.6,
                 },
             }
         )
@@ -270,7 +298,8 @@ def _plates(layout: Plan, marks: list[Sign]) -> list[Trace]:
 
 def _axes(layout: Plan, ink: Inks) -> Trace:
     """A small corner that names the axes, outside the grid."""
-    start, length = -34.0, 30.0
+    longest = max(b * p for b, p in zip(layout.bounds, layout.block, strict=True)) * PITCH
+    start, length = -34.0, max(30.0, 0.08 * longest)
     ends = [
         (length, 0.0, 0.0),
         (0.0, 0.0, 0.0),

@@ -44,7 +44,7 @@ SLICE_SIGNS: Final[dict[SliceStatusName, Sign]] = {
     "forming": Sign("forming", "F", "#7F93A8", BLACK, "square-open", "young and not whole yet"),
     "incomplete": Sign("incomplete", "!", "#E69F00", BLACK, "triangle-up", "hosts are missing"),
     "broken": Sign("broken", "X", "#D55E00", WHITE, "x", "hosts are there but cannot work as one"),
-    "unknown": Sign("unknown", "?", "#8B9096", WHITE, "cross-thin-open", "cannot be seen"),
+    "unknown": Sign("unknown", "?", "#8B9096", WHITE, "hash-open", "cannot be seen"),
 }
 
 HOST_SIGNS: Final[dict[StateKey, Sign]] = {
@@ -55,7 +55,7 @@ HOST_SIGNS: Final[dict[StateKey, Sign]] = {
     "forming": Sign("forming", "F", "#7F93A8", BLACK, "square-open", "not here yet"),
     "incomplete": Sign("missing", "!", "#E69F00", BLACK, "triangle-up", "wanted, nothing there"),
     "broken": Sign("not ready", "X", "#D55E00", WHITE, "x", "something there that cannot work"),
-    "unknown": Sign("unknown", "?", "#8B9096", WHITE, "cross-thin-open", "cannot be seen"),
+    "unknown": Sign("unknown", "?", "#8B9096", WHITE, "hash-open", "cannot be seen"),
 }
 
 WORST_FIRST: Final[tuple[SliceStatusName, ...]] = (
@@ -102,7 +102,7 @@ SCALE: Final[tuple[tuple[str, str], ...]] = (
 """Five steps of cividis, dark = little; the same for readers of any colour vision."""
 
 NOBODY: Final = Sign("nobody", "·", "#B9BEC4", BLACK, "square-open", "held by nobody")
-NO_DATA: Final = Sign("no data", "?", "#8B9096", WHITE, "cross-thin-open", "not reported")
+NO_DATA: Final = Sign("no data", "?", "#8B9096", WHITE, "hash-open", "not reported")
 
 
 class Inks(NamedTuple):

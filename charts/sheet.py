@@ -15,8 +15,8 @@ from fleet.topology import Coord
 PITCH = 10.0
 PAD = 2.0
 GAP = 4.0
-EDGE = 7.0
-"""Free space around a layer, for the ends of wrap-around links."""
+EDGE = (3.0, 7.0)
+"""Free space around a layer: without and with the ends of wrap-around links."""
 STUB = 4.0
 MOST_SCALE = 4.4
 """Pixels a unit at most: a chip is then 30 px wide, and 4 chips do not fill a screen."""
@@ -37,6 +37,7 @@ class Sheet(NamedTuple):
     columns: int
     header: float
     title: float
+    edge: float
     scale: float = 1.0
     spare_rows: int = 0
 
@@ -53,8 +54,8 @@ class Sheet(NamedTuple):
         """Distance from one layer to the next."""
         width, height = self.tile
         return (
-            self.bounds[0] * (width + GAP) - GAP + 2 * EDGE,
-            self.bounds[1] * (height + GAP) - GAP + 2 * EDGE + self.title,
+            self.bounds[0] * (width + GAP) - GAP + 2 * self.edge,
+            self.bounds[1] * (height + GAP) - GAP + 2 * self.edge + self.title,
         )
 
     @property
@@ -73,13 +74,13 @@ class Sheet(NamedTuple):
     @property
     def spare_columns(self) -> int:
         """How many spare tiles stand in one row."""
-        return max(1, int((self.columns * self.layer[0] - EDGE) / (self.tile[0] + GAP)))
+        return max(1, int((self.columns * self.layer[0] - self.edge) / (self.tile[0] + GAP)))
 
     def layer_origin(self, z: int) -> tuple[float, float]:
         """The upper left corner of a layer's first tile."""
         row, column = divmod(z, self.columns)
         width, height = self.layer
-        return (column * width + EDGE, row * height + EDGE + self.title)
+        return (column * width + self.edge, row * height + self.edge + self.title)
 
     def tile_origin(self, place: Coord) -> tuple[float, float]:
         """The upper left corner of the tile of the host at ``place``."""
@@ -92,7 +93,7 @@ class Sheet(NamedTuple):
         row, column = divmod(at, self.spare_columns)
         width, height = self.tile
         top = math.ceil(self.bounds[2] / self.columns) * self.layer[1] + self.spare_title
-        return (EDGE + column * (width + GAP), top + row * (height + GAP))
+        return (self.edge + column * (width + GAP), top + row * (height + GAP))
 
     def chip_offsets(self) -> list[tuple[float, float]]:
         """Centres of a host's chips from its tile's corner; several z lie below each other."""
@@ -121,17 +122,19 @@ def lay_out(plan: Plan, width: float, height: float) -> Sheet:
     Long slices get as many layers a row as that takes. Room for worker ids is kept only where a
     tile is wide enough to read one.
     """
+    wrap = plan.topology.wrap if plan.topology is not None else (False, False, False)
+    edge = EDGE[wrap[0] or wrap[1] or plan.bounds[2] > 1]
 
     def best(header: float, title: float) -> Sheet:
         found: Sheet | None = None
         for columns in range(1, plan.bounds[2] + 1):
-            draft = Sheet(plan.bounds, plan.block, columns, header, title)
+            draft = Sheet(plan.bounds, plan.block, columns, header, title, edge)
             draft = draft._replace(spare_rows=math.ceil(len(plan.spare) / draft.spare_columns))
             across, down = draft.size
             draft = draft._replace(scale=min(width / across, height / down, MOST_SCALE))
             if found is None or draft.scale > found.scale + 1e-9:
                 found = draft
-        return found if found is not None else Sheet(plan.bounds, plan.block, 1, header, title)
+        return found or Sheet(plan.bounds, plan.block, 1, header, title, edge)
 
     # Strips of text have a height in pixels, but the scale is known only once they are laid out:
     # guess, look, correct.
