@@ -20,6 +20,7 @@ from fleet.observation import (
     RayObservation,
     RayPlacementGroup,
     RayTask,
+    Service,
     SourceStatus,
 )
 from fleet.times import format_time
@@ -122,7 +123,10 @@ class Scene:
                 }
             )
             if marked and hosts > 1:
-                self.pods[-1]["spec"]["hostname"] = f"{name}-{index}"
+                self.pods[-1]["spec"] |= {
+                    "hostname": f"{name}-{index}",
+                    "subdomain": f"{self.cluster}-headless",
+                }
             self.nodes.append(
                 {
                     "metadata": {
@@ -263,7 +267,18 @@ class Scene:
                 ),
                 pods=_rows(self.pods, Pod),
                 nodes=_rows(self.nodes, Node),
-                services=(),
+                services=_rows(
+                    [
+                        {
+                            "metadata": {
+                                "name": f"{self.cluster}-headless",
+                                "namespace": self.namespace,
+                            },
+                            "spec": {"clusterIP": "None"},
+                        }
+                    ],
+                    Service,
+                ),
                 events=_rows(self.events, Event),
                 ray_clusters=_rows(self.ray_clusters, RayCluster),
                 slices=(),
