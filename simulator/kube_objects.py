@@ -10,6 +10,7 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from simulator.shapes import Shape
@@ -25,16 +26,19 @@ IMAGE = f"rayproject/ray:{RAY_VERSION}-py311-tpu"
 NAMES = uuid.UUID("6f1e8a2c-7c2a-4f0e-9d0b-6a0c2f1d9b11")
 
 
+@lru_cache(maxsize=1 << 14)
 def stamp(seconds: float) -> str:
     """Epoch seconds as the API writes times."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@lru_cache(maxsize=1 << 17)
 def uid(*parts: object) -> str:
     """A uid that is always the same for the same thing."""
     return str(uuid.uuid5(NAMES, "/".join(str(part) for part in parts)))
 
 
+@lru_cache(maxsize=1 << 17)
 def suffix(*parts: object, length: int = 5) -> str:
     """A short name ending, such as Kubernetes makes up, always the same for the same thing."""
     digest = hashlib.sha256("/".join(str(part) for part in parts).encode()).digest()

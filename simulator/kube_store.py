@@ -83,10 +83,6 @@ class Gone(Exception):  # noqa: N818 - the API's own word
     """The version asked for has been compacted away (HTTP 410)."""
 
 
-class Conflict(Exception):  # noqa: N818 - the API's own word
-    """The object is there already, or is another one than was meant (HTTP 409)."""
-
-
 @dataclass
 class _Shelf:
     entries: dict[Key, Entry] = field(default_factory=dict)
@@ -108,29 +104,27 @@ class Store:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def put(self, plural: str, obj: Object, *, create: bool = False) -> Object:
-        """Add or replace an object; nothing changes, not even the version, where it is the same.
+    def put(self, plural: str, obj: Object) -> Object:
+        """Add or replace an object; nothing changes, not even the version, where it is the same."""
+        return copy.deepcopy(self._put(plural, copy.deepcopy(obj)))
 
-        With ``create`` an object of that name must not exist (:class:`Conflict`).
-        """
+    def _put(self, plural: str, obj: Object) -> Object:
+        """As :meth:`put` with an object that nobody else holds; the answer is not to be changed."""
         kind = KINDS[plural]
-        obj = copy.deepcopy(obj)
         meta = obj.setdefault("metadata", {})
         obj.update(apiVersion=kind.api_version, kind=kind.kind)
         key = (meta.get("namespace", "") if kind.namespaced else "", meta["name"])
         with self._lock:
             shelf = self._shelves[plural]
             before = shelf.entries.get(key)
-            if before is not None and create:
-                raise Conflict(f'{plural} "{key[1]}" already exists')
             if not meta.get("uid"):
                 meta["uid"] = before.obj["metadata"]["uid"] if before else str(uuid.uuid4())
             meta["resourceVersion"] = before.obj["metadata"]["resourceVersion"] if before else ""
             if before is not None and before.obj == obj:
-                return copy.deepcopy(obj)
+                return obj
             self._record(plural, key, obj, before, "MODIFIED" if before else "ADDED")
         self._tell(plural)
-        return copy.deepcopy(obj)
+        return obj
 
     def remove(self, plural: str, name: str, namespace: str = "") -> Object | None:
         """Take an object away; answers with its last state, or ``None`` where there was none."""
@@ -145,14 +139,14 @@ class Store:
         return obj
 
     def replace_all(self, objects: dict[str, list[Object]]) -> None:
-        """Make the store hold exactly these objects of these kinds (others stay)."""
+        """Make the store hold exactly these objects of these kinds; it keeps what it is given."""
         for plural, items in objects.items():
             kind = KINDS[plural]
             wanted = set()
             for item in items:
                 meta = item["metadata"]
                 wanted.add((meta.get("namespace", "") if kind.namespaced else "", meta["name"]))
-                self.put(plural, item)
+                self._put(plural, item)
             for key in [key for key in self._shelves[plural].entries if key not in wanted]:
                 self.remove(plural, key[1], key[0])
 
