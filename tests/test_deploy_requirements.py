@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -89,6 +91,53 @@ def test_package_metadata_allows_the_pinned_versions(root: Path) -> None:
 def test_headless_pulls_in_no_dashboard_and_no_ray(root: Path) -> None:
     assert not {"streamlit", "ray", "pandas", "plotly"} & set(own(list_path(root, "headless")))
     assert "ray" not in own(list_path(root, "dashboard"))
+
+
+DISTRIBUTIONS = {
+    "prometheus_client": "prometheus-client",
+    "pydantic_core": "pydantic",
+    "pydantic_settings": "pydantic-settings",
+    "yaml": "pyyaml",
+}
+ROOMS = {
+    "headless": (
+        "settings.py",
+        "slicewatch.py",
+        "cli",
+        "collectors",
+        "diagnosis",
+        "exporter",
+        "fleet",
+    ),
+    "dashboard": ("app.py", "charts", "pages"),
+    "": ("simulator",),
+}
+"""Which list has to be enough for which rooms; each list includes the ones before it."""
+
+
+def imported(place: Path) -> set[str]:
+    """Top-level names that are imported anywhere in a file or a folder."""
+    found = set()
+    for path in [place] if place.is_file() else place.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_what_is_imported_is_required_where_it_is_imported(root: Path) -> None:
+    ours = {Path(name).stem for names in ROOMS.values() for name in names}
+    listed: set[str] = set()
+    for name, rooms in ROOMS.items():
+        listed |= set(own(list_path(root, name)))
+        for room in rooms:
+            foreign = imported(root / room) - set(sys.stdlib_module_names) - ours
+            if room == "cli":
+                foreign -= {"streamlit"}  # only `serve` without --headless, which says so
+            missing = {DISTRIBUTIONS.get(item, item) for item in foreign} - listed
+            assert not missing, f"{room} imports {missing}"
 
 
 def test_the_version_is_said_once_everywhere(root: Path) -> None:
