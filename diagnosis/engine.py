@@ -46,12 +46,7 @@ def judge(
     Returns:
         The report, and the memory for the next look. Never raises on strange input.
     """
-    view = View(fleet, thresholds, memory)
-    view.held_off = {
-        cluster.id: reason
-        for cluster in fleet.clusters
-        if (reason := _hold_off(view, cluster)) is not None
-    }
+    view = _view(fleet, thresholds, memory)
     hits: list[Hit] = []
     unknowns: list[Unknown] = []
     for outcome in _outcomes(view):
@@ -120,6 +115,22 @@ def replay(fleets: Iterable[Fleet], thresholds: Thresholds = DEFAULTS) -> Report
     for fleet in frames[:-1]:
         _, memory = judge(fleet, memory, thresholds)
     return judge(frames[-1], memory, thresholds)[0]
+
+
+def raw_hits(fleet: Fleet, thresholds: Thresholds = DEFAULTS) -> list[Hit]:
+    """What the rules say of a single look, before folding: for tests and for ``--why``."""
+    view = _view(fleet, thresholds, None)
+    return _distinct([item for item in _outcomes(view) if isinstance(item, Hit)])
+
+
+def _view(fleet: Fleet, thresholds: Thresholds, memory: Memory | None) -> View:
+    view = View(fleet, thresholds, memory)
+    view.held_off = {
+        cluster.id: reason
+        for cluster in fleet.clusters
+        if (reason := _hold_off(view, cluster)) is not None
+    }
+    return view
 
 
 # --- running rules --------------------------------------------------------------------------

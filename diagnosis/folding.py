@@ -51,7 +51,11 @@ CAUSED_BY: dict[str, tuple[Because, ...]] = {
     ),
     "HostCountMismatch": (Because("MissingSliceIdentity", "worker_group"),),
     "HostnamesUnresolvable": (Because("MissingSliceIdentity", "worker_group"),),
-    "DuplicateWorkerId": (Because("MissingSliceIdentity", "slice"),),
+    "DuplicateWorkerId": (
+        Because("ReplicaDrift", "slice"),
+        Because("MissingSliceIdentity", "slice"),
+    ),
+    "HostRestartedAlone": (Because("PlacementHostLost", "group"),),
     "HeadResourceMissing": (
         Because("DuplicateWorkerId", "slice"),
         Because("MissingSliceIdentity", "slice"),
@@ -179,7 +183,9 @@ def fold(hits: Sequence[Hit]) -> list[Hit]:
         for relation in relations:
             for key in _touched(item, relation):
                 index[item.code, relation, key].append(place)
-    parent = [_parent(hits, index, place) for place in range(len(hits))]
+    parent: list[int | None] = [None] * len(hits)
+    for place in range(len(hits)):
+        parent[place] = _parent(hits, index, parent, place)
     folded: dict[int, list[int]] = defaultdict(list)
     for place in range(len(hits)):
         if parent[place] is not None:
@@ -192,8 +198,12 @@ def fold(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _parent(
-    hits: Sequence[Hit], index: dict[tuple[str, Relation, str], list[int]], place: int
+    hits: Sequence[Hit],
+    index: dict[tuple[str, Relation, str], list[int]],
+    parent: Sequence[int | None],
+    place: int,
 ) -> int | None:
+    """The first possible cause; never one that already hangs on ``place``."""
     item = hits[place]
     for edge in CAUSED_BY.get(item.code, ()):
         if edge.when and item.finding.cause not in edge.when:
@@ -201,17 +211,16 @@ def _parent(
         for key in _touched(item, edge.relation):
             for other in index.get((edge.code, edge.relation, key), ()):
                 cause = hits[other].finding.cause
-                if other != place and (not edge.causes or cause in edge.causes):
+                if edge.causes and cause not in edge.causes:
+                    continue
+                if _root(parent, other) != place:
                     return other
     return None
 
 
 def _root(parent: Sequence[int | None], place: int) -> int:
-    """The end of a chain of causes. The edges have no cycle, but a bound costs nothing."""
-    for _ in range(16):
-        above = parent[place]
-        if above is None:
-            return place
+    """The end of a chain of causes. :func:`_parent` never closes a circle."""
+    while (above := parent[place]) is not None:
         place = above
     return place
 

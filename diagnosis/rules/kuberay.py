@@ -293,10 +293,13 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             ],
             since=newest,
             dated=newest is not None and view.now - newest > grace,
+            # Left-over pods explain twins in a slice; a wrong number of pods follows from its slices.
             links=Links(
                 cluster=cluster.id,
-                slices=tuple(item.id for item in view.slices_of_worker_group(group)),
-                worker_groups=(group.id,),
+                slices=tuple(item.id for item in view.slices_of_worker_group(group))
+                if mixed
+                else (),
+                worker_groups=() if mixed else (group.id,),
             ),
             effect=f"worker group {group.name}: {text} for "
             f"{format_duration(view.now - newest) if newest is not None else '?'}",

@@ -192,7 +192,7 @@ def _one_slice(
     view: View, cluster: ClusterView, group: PlacementGroup, named: Sequence[Slice]
 ) -> Reason | None:
     """Why one slice that the group names does not take it; ``None`` while it is coming."""
-    if any(item.forming or item.gated for item in named):
+    if _coming(named):
         return None
     broken = [item for item in named if not _whole_enough(item)]
     if broken:
@@ -225,6 +225,14 @@ def _one_slice(
             slices=tuple(one.id for one in named),
         )
     return _unexplained(cluster, group)
+
+
+def _coming(slices: Sequence[Slice]) -> bool:
+    """Whether one of these slices is on its way: young, or held back on purpose, and not refused."""
+    return any(
+        item.forming and not any(host.problem == "ScaleUpFailed" for host in item.hosts)
+        for item in slices
+    )
 
 
 def _whole_enough(item: Slice) -> bool:
@@ -349,7 +357,7 @@ def _pod_type(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason
     candidates = list(exact.values())
     if not candidates:
         return _none_of_shape(view, cluster, group, wanted)
-    if any(item.forming or item.gated for item in candidates):
+    if _coming(candidates):
         return None
     for item in candidates:
         leaked = [holder for holder in leak_of(view, item) if holder.key != group.key]
@@ -521,7 +529,7 @@ def _any_host(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason
         for item in view.slices_of(cluster)
         if not topologies or item.topology_name in topologies
     ]
-    if any(item.forming or item.gated for item in slices):
+    if _coming(slices):
         return None
     odd = _unknown_resource(view, cluster, group)
     if odd is not None:

@@ -94,7 +94,7 @@ def judge_incomplete(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     recreated as a whole; suspended groups and clusters.
     """
     for item in view.slices_of(cluster):
-        if item.forming or item.leaving or item.gated:
+        if item.forming or item.leaving:
             continue
         group = view.worker_groups.get(f"{cluster.id}/{item.group}") if item.group else None
         if group is not None and group.suspended:

@@ -111,7 +111,8 @@ def judge_sources(view: View) -> Iterator[Outcome]:
     Must not flag: a suspended cluster; a part that is optional and simply not in the bundle.
     """
     for source in view.fleet.sources:
-        if source.status == "suspended":
+        cluster = _cluster(view, source)
+        if source.status == "suspended" or (cluster is not None and cluster.suspended):
             continue
         found = _down(view, source) or _truncated(view, source) or _stale(view, source)
         if found is not None:

@@ -54,9 +54,7 @@ class Score:
                 continue
             recall = f"{hits / there:.2f}" if there else "-"
             precision = f"{hits / (hits + false):.2f}" if hits + false else "-"
-            lines.append(
-                f"{code:<24}{there:>8}{hits:>8}{false:>8}{recall:>9}{precision:>11}"
-            )
+            lines.append(f"{code:<24}{there:>8}{hits:>8}{false:>8}{recall:>9}{precision:>11}")
         return "\n".join(lines)
 
 

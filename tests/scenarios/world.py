@@ -252,9 +252,7 @@ class World(Scene):
                 self.head_group(name, pod_type=pod_type, age=age + 5)
             hosts += [(name, node_id) for node_id in reversed(self.nodes_of_slice(name))]
         per_host = chips or self.ray_node(hosts[0][1])["resources_total"]["TPU"]
-        identity = self.group(
-            group, [node_id for _, node_id in hosts], chips=per_host, age=age
-        )
+        identity = self.group(group, [node_id for _, node_id in hosts], chips=per_host, age=age)
         for bundle, (name, _) in zip(self.groups[-1]["bundles"], hosts, strict=True):
             bundle["label_selector"] = {"ray.io/tpu-slice-name": name}
         count = len(hosts) if actors is None else actors
@@ -368,7 +366,9 @@ class World(Scene):
             }
         )
 
-    def condition(self, node: dict[str, Any], kind: str, message: str = "", ago: float = 300) -> None:
+    def condition(
+        self, node: dict[str, Any], kind: str, message: str = "", ago: float = 300
+    ) -> None:
         node["status"]["conditions"].append(
             {
                 "type": kind,
