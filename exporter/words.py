@@ -23,7 +23,7 @@ PROBLEMS: dict[str, str] = {
     "PodNotReady": "its pod is not ready",
     "NodeNotReady": "its Kubernetes node is not ready",
     "NodeGone": "its Kubernetes node is gone",
-    "RayletDead": "its Ray node is dead while the pod runs",
+    "RayletDead": "its Ray node is dead",
     "RayNodeNeverJoined": "its pod runs but never joined Ray",
     "PodMissing": "its pod does not exist",
     "ScaleUpFailed": "the cloud had no capacity for it",

@@ -59,11 +59,11 @@ def finding_card(
 
 
 def _affects(finding: Finding, most: int | None) -> None:
-    for text in finding.affects[:most]:
-        st.text(printable(f"Also affects: {text}", MAX_SENTENCE))
+    if not finding.affects:
+        return
     hidden = len(finding.affects[most:]) if most is not None else 0
-    if hidden:
-        st.caption(f"and {hidden:,} more")
+    more = f"; and {hidden:,} more" if hidden else ""
+    st.text(printable(f"Also affects: {'; '.join(finding.affects[:most])}", MAX_SENTENCE) + more)
 
 
 def finding_params(finding: Finding) -> dict[str, str]:

@@ -6,6 +6,7 @@ markup, or through :func:`pages._text.plain` where a label reads Markdown.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,7 @@ from fleet.times import format_duration
 from pages import _state
 from pages._text import plain, printable
 
+log = logging.getLogger("slicewatch.pages")
 MAX_SENTENCE = 1000
 """Characters of a sentence on a page; a name of 5,000 would push the rest out of sight."""
 
@@ -42,7 +44,15 @@ def page(body: Callable[[Snapshot], None]) -> None:
             _waiting()
             return
         banner(current)
-        body(current)
+        try:
+            body(current)
+        except Exception:
+            # One odd look must not take the page away for good: the next one may be drawn.
+            log.exception("a page could not be drawn")
+            st.error(
+                "Part of this page could not be drawn. That is a fault of Slicewatch, not of your "
+                "cluster; its log says more. The other pages and `slicewatch diagnose` still work."
+            )
 
     live()
 

@@ -8,12 +8,16 @@ import streamlit as st
 
 from charts.colouring import COLOUR_BY, ColourBy
 from charts.grid import View, host_index_of_point, slice_figure
+from charts.palette import SLICE_SIGNS, WORST_FIRST
+from charts.wall import slice_id_of_point, wall_figure
+from diagnosis.finding import Report
 from diagnosis.snapshot import Snapshot
 from exporter.words import host_name, host_trouble, status_of
 from fleet.model import Host, Slice
-from pages._parts import ago, sentence
+from pages._parts import ago, go, sentence
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
+WIDE, PHONE = 1080, 350
 COLOUR_WORDS: dict[ColourBy, str] = {
     "state": "state",
     "placement_group": "placement group",
@@ -28,8 +32,37 @@ def dark() -> bool:
     return bool(st.context.theme.type == "dark")
 
 
+def room() -> int:
+    """Pixels for a figure. Streamlit does not tell the window's width, but telephones say so."""
+    return PHONE if "Mobile" in (st.context.headers.get("User-Agent") or "") else WIDE
+
+
 def wall(current: Snapshot) -> None:
-    """All slices as tiles; a click on one opens it."""
+    """All slices as tiles, worst first; a click on one opens it."""
+    report = current.report
+    figure = wall_figure(report.fleet, report.statuses, dark=dark(), width=room())
+    event = st.plotly_chart(
+        figure,
+        width="content",
+        theme=None,
+        key="wall",
+        on_select="rerun",
+        selection_mode="points",
+        config=CONFIG,
+        alt="All slices as tiles with their status; the table below has the same",
+    )
+    st.caption(f"A click on a tile opens the slice. {_key(report)}")
+    points = event["selection"]["points"] if event else []
+    chosen = slice_id_of_point(report.fleet, points[0]) if points else None
+    if chosen is not None:
+        go("slice", id=chosen)
+
+
+def _key(report: Report) -> str:
+    """What the letters mean, for the statuses that are there."""
+    there = {status_of(report, item) for item in report.fleet.slices}
+    signs = [SLICE_SIGNS[status] for status in WORST_FIRST if status in there]
+    return " · ".join(f"{sign.word}: {sign.meaning}" for sign in signs)
 
 
 def grid(current: Snapshot, item: Slice) -> None:
@@ -58,6 +91,7 @@ def grid(current: Snapshot, item: Slice) -> None:
         colour_by=colour_by,
         view=view,
         dark=dark(),
+        width=room(),
     )
     event = st.plotly_chart(
         figure,

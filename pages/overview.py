@@ -8,7 +8,9 @@ from diagnosis.snapshot import Snapshot
 from exporter.words import headline, ordered
 from pages import _cards, _parts, _pictures, _slices
 
-CARDS = 6
+CARDS = 4
+FEW = 16
+"""Slices whose table is open from the start: it fits the screen beside the picture."""
 """Findings shown as cards; more than a screenful reads better as a table."""
 
 
@@ -26,7 +28,7 @@ def body(current: Snapshot) -> None:
         _nothing()
         return
     _pictures.wall(current)
-    with st.expander("All slices as a table"):
+    with st.expander("All slices as a table", expanded=len(report.fleet.slices) <= FEW):
         _slices.slices_table(current, ordered(report, report.fleet.slices), "slices")
     if report.unknowns:
         with st.container(horizontal=True, vertical_alignment="center"):

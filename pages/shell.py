@@ -51,7 +51,7 @@ def register() -> list[st.Page]:
 
 
 def main() -> None:
-    st.set_page_config(page_title="Slicewatch", page_icon=":material/grid_view:", layout="wide")
+    st.set_page_config(page_title="Slicewatch", page_icon=str(HERE / "icon.svg"), layout="wide")
     chosen = st.navigation(register(), position="top")
     st.html(STYLE)
     chosen.run()

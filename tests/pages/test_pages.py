@@ -28,6 +28,7 @@ LIVE = [page for page in PAGES if page != "topologies"]
 def test_no_page_raises_in_any_state(show: Show, page: str, state: str) -> None:
     test = show(page, STATES[state])
     assert not test.exception
+    assert not test.error
     assert texts(test)
 
 
@@ -100,7 +101,7 @@ class TestOverview:
         fleet = factories.broken().report.fleet
         test = show("overview", factories.snapshot(fleet, findings=many))
         assert [item.label for item in test.expander] == [
-            "34 more findings",
+            "36 more findings",
             "All slices as a table",
         ]
 
@@ -109,7 +110,7 @@ class TestSlice:
     def test_it_says_what_it_is_up_to(self, show: Show) -> None:
         text = texts(show("slice", STATES["broken"], {"id": "ml/train/v6e-1"}))
         assert "v6e-1 has been incomplete for 10 min: 3 of 4 hosts." in text
-        assert "worker 2: its Ray node is dead while the pod runs" in text
+        assert "worker 2: its Ray node is dead" in text
         assert "SliceIncomplete" in text
         assert "raylet exited" in text
         assert "Back-off restarting failed container" in text
@@ -207,6 +208,19 @@ class TestSources:
         text = texts(show("sources", STATES["healthy"]))
         assert "All 2 sources complete." in text
         assert "None: every rule had the data that it needs." in text
+
+
+def test_a_page_that_fails_says_so_in_a_sentence(
+    show: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("boom")
+
+    monkeypatch.setattr("pages._cards.finding_card", fail)
+    test = show("overview", STATES["broken"])
+    assert not test.exception
+    assert "fault of Slicewatch" in test.error[0].value
+    assert "boom" not in texts(test)
 
 
 def test_the_demo_page_is_there_in_the_demo_only(show: Show) -> None:
