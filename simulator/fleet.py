@@ -125,8 +125,8 @@ class FleetBuilder:
         names = slices or (cluster.free_slices()[0].name,)
         parts = [cluster.slice(item) for item in names]
         if multislice or (multislice is None and len(parts) > 1):
-            for part in parts:
-                part.megascale_slices = len(parts)
+            for number, part in enumerate(parts):
+                part.megascale_slices, part.megascale_id = len(parts), number
         cluster.jobs.append(f"python {name}.py")
         group = fleet_group_faults.reserve(cluster, name, parts, self.fleet.now - age, run=workers)
         group.job = len(cluster.jobs)

@@ -63,6 +63,7 @@ def host_facts(host: Host) -> HostFacts:
         state=host.pod or "running",
         restarts=host.restarts,
         megascale_slices=host.slice.megascale_slices,
+        megascale_id=host.slice.megascale_id,
         message="the raylet has ended" if host.pod in ("crash_loop", "terminated") else "",
     )
 

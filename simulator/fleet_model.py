@@ -94,6 +94,7 @@ class Slice:
     shape: Shape
     hosts: list[Host] = field(default_factory=list)
     megascale_slices: int | None = None
+    megascale_id: int = 0
 
     @property
     def name(self) -> str:

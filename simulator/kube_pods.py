@@ -21,7 +21,7 @@ class HostFacts:
     """A host of a slice as Kubernetes sees it. Times are epoch seconds.
 
     ``since`` is when the pod's present state began. ``megascale_slices`` is the number of slices of
-    a multislice job, if it is part of one.
+    a multislice job, if it is part of one, and ``megascale_id`` its number there.
     """
 
     group: str
@@ -38,6 +38,7 @@ class HostFacts:
     restarts: int = 0
     ray_ready: bool = True
     megascale_slices: int | None = None
+    megascale_id: int = 0
     message: str = ""
 
     @property
@@ -138,7 +139,7 @@ def _multi_host_env(cluster: ClusterFacts, host: HostFacts) -> list[Object]:
     if host.megascale_slices is not None:
         env += [
             {"name": "MEGASCALE_NUM_SLICES", "value": str(host.megascale_slices)},
-            {"name": "MEGASCALE_SLICE_ID", "value": str(host.replica)},
+            {"name": "MEGASCALE_SLICE_ID", "value": str(host.megascale_id)},
             {"name": "MEGASCALE_COORDINATOR_ADDRESS", "value": f"{host.group}-0-0.{service}"},
         ]
     return env
