@@ -9,6 +9,7 @@ from collections.abc import Callable
 from collectors.discovery import ray_targets
 from collectors.ray_state import RaySource
 from collectors.source_set import Key, SourceSet, suspended_observation
+from collectors.tpu_prometheus import PrometheusSamples, with_samples
 from fleet.observation import KubernetesObservation, Observation, RayObservation
 from settings import Settings
 
@@ -53,11 +54,14 @@ async def _look_once(
         gate = asyncio.Semaphore(AT_ONCE)
         looks = await asyncio.gather(*(_ask(gate, each, progress) for each in asked.values()))
         found |= dict(zip(asked, looks, strict=True))
-        return Observation(
-            now=rounded(clock()),
-            kubernetes=kubernetes,
-            ray=tuple(found[key] for key in sorted(found)),
-        )
+        ray = tuple(found[key] for key in sorted(found))
+        if settings.prometheus_url:
+            progress("asking Prometheus")
+            samples = PrometheusSamples(settings.prometheus_url, timeout=settings.request_timeout)
+            await samples.look()
+            await samples.aclose()
+            ray = with_samples(ray, samples.latest, kubernetes)
+        return Observation(now=rounded(clock()), kubernetes=kubernetes, ray=ray)
     finally:
         sources.close()
 

@@ -14,7 +14,13 @@ from pathlib import Path
 import msgspec
 from pydantic import SecretStr
 
-from collectors.decoding import ROW_LIMIT, decode_cluster_status, decode_ray, decode_version
+from collectors.decoding import (
+    ROW_LIMIT,
+    Decoded,
+    decode_cluster_status,
+    decode_ray,
+    decode_version,
+)
 from collectors.discovery import source_name
 from collectors.fetching import FetchError, Transport
 from collectors.sources import RAY_NEEDED, Part, summarise
@@ -25,6 +31,9 @@ ROW_PARTS = ("nodes", "placement_groups", "actors", "tasks", "jobs")
 
 VERSION_AGE = 600.0
 """Seconds for which Ray's version is remembered: it changes with the head, and only then."""
+
+UNFINISHED = "filter_keys=state&filter_predicates=!%3D&filter_values=FINISHED"
+"""Ray filters tasks by state before it cuts the list, unlike all other rows."""
 
 _HOPELESS = frozenset({"refused", "unreachable", "unauthorized", "rate_limited"})
 """Reasons after which asking the same server for the next part helps nobody."""
@@ -121,6 +130,9 @@ class RaySource:
                 continue
             path = f"/api/v0/{part}?detail=1&limit={ROW_LIMIT}"
             parts[part] = await self._rows(part, path, headers, with_token)
+            if part == "tasks" and _at_the_limit(parts[part]):
+                rest = await self._rows(part, f"{path}&{UNFINISHED}", headers, with_token)
+                parts[part] = _with_all_unfinished(parts[part], rest, remarks)
         if _stop(parts) is None:
             status_text = await self._status_text(headers, parts)
             await self._refresh_version(headers)
@@ -236,6 +248,39 @@ def _stop(parts: Mapping[str, Part]) -> Part | None:
         if part.reason in _HOPELESS or stuck:
             return Part(reason=part.reason, detail=part.detail)
     return None
+
+
+def _at_the_limit(part: Part) -> bool:
+    rows = part.decoded.rows if part.decoded is not None else None
+    return rows is not None and len(rows) >= ROW_LIMIT
+
+
+def _with_all_unfinished(first: Part, unfinished: Part, remarks: list[str]) -> Part:
+    """Tasks beyond the limit: what came at first, and all that are not finished.
+
+    A busy cluster has more than 10,000 tasks at any time, nearly all of them finished, and rules
+    look at the others. So the list counts as whole when those came whole; it does not when the
+    server did not know the filter.
+    """
+    assert first.decoded is not None
+    rows = unfinished.decoded.rows if unfinished.decoded is not None else None
+    if rows is None or len(rows) >= ROW_LIMIT or any(row.state == "FINISHED" for row in rows):
+        return first
+    assert unfinished.decoded is not None
+    merged = {(row.task_id, str(row.attempt_number)): row for row in first.decoded.rows or ()}
+    # The second answer is the newer one.
+    merged = {key: row for key, row in merged.items() if row.state == "FINISHED"}
+    merged |= {(row.task_id, str(row.attempt_number)): row for row in rows}
+    remarks.append("tasks: only some of the finished ones (there are more than Ray lists)")
+    malformed = (*first.decoded.malformed, *unfinished.decoded.malformed)
+    return Part(
+        decoded=Decoded(
+            rows=tuple(merged.values()),
+            reason="malformed" if malformed else None,
+            detail=malformed[0] if malformed else "",
+            malformed=malformed,
+        )
+    )
 
 
 def _explain(error: FetchError, with_token: bool) -> str:

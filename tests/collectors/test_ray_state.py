@@ -38,7 +38,7 @@ def looks(
         source = RaySource(
             "ml",
             "train",
-            HttpTransport(server.url, timeout=timeout, max_body=1 << 20),
+            HttpTransport(server.url, timeout=timeout, max_body=1 << 21),
             address=server.url,
             token=token,
             token_header=header,
@@ -91,7 +91,7 @@ def test_the_version_is_asked_once(server: Server) -> None:
         (Answer(b'{"result": tr'), "truncated"),
         (Answer(b"{", claimed_length=999), "truncated"),
         (Answer(b"null"), "malformed"),
-        (Answer(b" " * (2 << 20)), "too_large"),
+        (Answer(b" " * (3 << 20)), "too_large"),
     ],
 )
 def test_one_failing_part_leaves_the_others(
@@ -191,6 +191,37 @@ def test_old_rows_do_not_outlive_an_answer(server: Server) -> None:
     assert bad.nodes is None
     assert bad.source.fetched_at == 1000.0
     assert bad.version is None
+
+
+def tasks(count: int, state: str, start: int = 0) -> list[dict[str, object]]:
+    return [
+        {"task_id": f"{n:08x}", "attempt_number": 0, "state": state}
+        for n in range(start, start + count)
+    ]
+
+
+@pytest.mark.parametrize("knows_filters", [True, False])
+def test_more_tasks_than_ray_lists(server: Server, knows_filters: bool) -> None:
+    """All that are not finished come by a second question; a server that ignores it is cut off."""
+    ray_head(server)
+    first = ray_answer(tasks(10_000, "FINISHED"), total=90_000)
+    rest = ray_answer(tasks(3, "RUNNING", start=50_000), total=80_003)
+
+    def answer(request: Request) -> Answer:
+        filtered = request.query.get("filter_values") == ["FINISHED"]
+        return Answer(json.dumps(rest if filtered and knows_filters else first).encode())
+
+    server.routes["/api/v0/tasks"] = answer
+    (look,) = looks(server)
+    assert server.paths().count("/api/v0/tasks") == 2
+    running = [task for task in look.tasks or () if task.state == "RUNNING"]
+    if knows_filters:
+        assert (len(look.tasks or ()), len(running)) == (10_003, 3)
+        assert (look.source.status, look.source.complete) == ("ok", True)
+        assert "finished" in look.source.detail
+    else:
+        assert look.source.truncated[0].total == 90_000
+        assert look.source.status == "degraded"
 
 
 # --- tokens -----------------------------------------------------------------------------------
