@@ -1,52 +1,34 @@
 """One slice's ICI grid as a figure: chips by host, links between them, everything it knows.
 
-Streamlit reports clicks on ``scatter`` and ``scattergl`` markers. Chips are drawn first and cannot
-be hit; on top lies one invisible square a host, which carries the hover text and,
-as ``customdata``, a number for the host that survives a new look (see :func:`host_index_of_point`).
+A figure has its own size in pixels, because markers do: show it with ``width="content"``, and give
+``width`` where there is less room.
 """
 
 from __future__ import annotations
 
 import itertools
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
 
 from charts.colouring import ColourBy, short_value, signs
+from charts.dress import dress
+from charts.flat import Trace, flat_figure
 from charts.grid3d import figure_3d
 from charts.hosts import HostView, Plan, hover, plan
 from charts.lines import strokes
-from charts.palette import HOST_SIGNS, Inks, Sign, inks
-from charts.sheet import PITCH, STUB, Sheet, corners, lay_out
+from charts.palette import HOST_SIGNS, Inks, Sign, inks, sequence_sign
 from charts.text import escape, point_id
-from fleet.model import Fleet, Slice, SliceStatusName
+from fleet.model import Fleet, Host, Slice, SliceStatusName
+from fleet.topology import Topology, host_coordinates, subslice_index, subslice_shapes
 
 View = Literal["grid", "layers", "3d"]
 
-FONT = "Source Sans Pro, Source Sans 3, Helvetica, Arial, sans-serif"
-CHIP = 0.66
-"""Width of a chip's marker as a part of the distance between chips."""
-LETTER_PIXELS = 12.0
-"""A chip smaller than this shows its state by shape instead of by letter."""
-MOST_SVG_CHIPS = 1200
-"""Up to this many chips are drawn as SVG, crisp and with a letter on each; more of them as WebGL,
-whose text browsers blur. Both can be clicked."""
 BRIEF_ABOVE_HOSTS = 600
 """More hosts than this have a shorter hover text."""
-NAN = float("nan")
-
-FRAMES: dict[str, tuple[str, float, str]] = {
-    "unknown": (HOST_SIGNS["unknown"].color, 1.0, "dot"),
-    "forming": (HOST_SIGNS["forming"].color, 1.5, "dot"),
-    "incomplete": (HOST_SIGNS["incomplete"].color, 2.0, "dash"),
-    "broken": (HOST_SIGNS["broken"].color, 2.5, "solid"),
-}
-"""Colour, width and dash of the border of a host that is not as it should be."""
-
-Trace = dict[str, Any]
+MOST_LEGEND = 24
 
 
 def slice_figure(
@@ -73,16 +55,78 @@ def slice_figure(
         height: pixels at most, without title and legend.
     """
     layout = plan(slice_, status, fleet=fleet)
-    ink = inks(dark)
-    if view == "3d" and layout.bounds[2] > 1:
-        grid_size = (float(width - 24), min(height, max(320.0, 0.55 * width)))
-        figure = figure_3d(
-            layout, fleet=fleet, colour_by=colour_by, ink=ink, shape=grid_size[0] / grid_size[1]
-        )
+    views = (*layout.tiles, *layout.spare)
+    figure, size = _picture(
+        layout,
+        signs(views, colour_by, fleet),
+        [short_value(item, colour_by, fleet) for item in views],
+        _words(views, layout, fleet),
+        view,
+        inks(dark),
+        (width, height),
+    )
+    shape = " ".join(part for part in (slice_.generation, slice_.topology_name) if part)
+    dress(
+        figure,
+        f"<b>{escape(slice_.name, max(16, width // 10))}</b>  {escape(shape, 24)} · {status}",
+        " ".join((_seen(slice_, status), layout.words, _z_words(layout))),
+        inks(dark),
+        size=size,
+        width=width,
+        pan=len(views) > 64,
+    )
+    figure.update_layout(uirevision=f"{point_id(slice_.id)} {view}", clickmode="event+select")
+    return figure
+
+
+def topology_figure(
+    topology: Topology,
+    *,
+    part: str | None = None,
+    view: View | None = None,
+    dark: bool = False,
+    width: int = 1000,
+    height: int = 760,
+) -> go.Figure:
+    """The picture of a shape without a cluster.
+
+    With ``part``, the name of a sub-slice's shape, hosts are coloured by the sub-slice they are in.
+    The other arguments are those of :func:`slice_figure`.
+    """
+    hosts = tuple(
+        Host(key=f"worker-{worker}", worker_id=worker, state="ready", coordinates=place)
+        for worker in range(topology.hosts)
+        if (place := host_coordinates(topology, worker)) is not None
+    )
+    shape = Slice(
+        id="", namespace="", cluster="", name=topology.name, topology=topology, hosts=hosts
+    )
+    layout = plan(shape, "idle")
+    if part in subslice_shapes(topology):
+        indexes = [subslice_index(topology, part or "", tile.place) or 0 for tile in layout.tiles]
+        found = {index: sequence_sign(index, f"{part} number {index}") for index in set(indexes)}
+        marks = [found[index] for index in indexes]
+        values = [f"no. {index}" for index in indexes]
     else:
-        figure, grid_size = _flat(layout, fleet, colour_by, ink, width, height)
-    _dress(figure, slice_, status, layout, ink, grid_size, width)
-    figure.update_layout(uirevision=f"{slice_.id} {view}", clickmode="event+select")
+        marks = [Sign("host", "", "#0072B2", "#FFFFFF", "square")] * len(layout.tiles)
+        values = [""] * len(layout.tiles)
+    words: Trace = {
+        "customdata": np.arange(len(hosts), dtype=np.int16),
+        "hovertemplate": "worker %{customdata}<extra></extra>",
+    }
+    figure, size = _picture(layout, marks, values, words, view, inks(dark), (width, height))
+    dress(
+        figure,
+        f"<b>{topology.generation} {topology.name}</b>",
+        f"Layout assumed from worker ids. {_z_words(layout)}",
+        inks(dark),
+        size=size,
+        width=width,
+        pan=len(hosts) > 64,
+    )
+    if len(set(marks)) > MOST_LEGEND:
+        figure.update_layout(showlegend=False)
+    figure.update_layout(uirevision=f"{topology.generation} {topology.name} {view}")
     return figure
 
 
@@ -101,265 +145,57 @@ def host_index_of_point(slice_: Slice, point: Mapping[str, Any] | None) -> int |
     )
 
 
-# --- the flat figure ------------------------------------------------------------------------
-
-
-def _flat(
-    layout: Plan, fleet: Fleet | None, colour_by: ColourBy, ink: Inks, width: int, height: int
-) -> tuple[go.Figure, tuple[float, float]]:
-    sheet = lay_out(layout, width - 24.0, float(height))
-    placed = corners(sheet, layout)
-    marks = signs([view for view, _, _ in placed], colour_by, fleet)
-    chips = len(placed) * layout.block[0] * layout.block[1] * layout.block[2]
-    kind = "scatter" if chips <= MOST_SVG_CHIPS else "scattergl"
-    traces = [
-        *_frames(sheet, placed, ink, kind),
-        *_links(sheet, layout, ink, kind),
-        *_chips(sheet, placed, marks, ink, kind),
-        *(_labels(sheet, placed, colour_by, fleet, ink) if kind == "scatter" else ()),
-        _targets(sheet, layout, placed, fleet, kind),
-    ]
-    figure = go.Figure({"data": traces, "layout": {}}, skip_invalid=False)
-    across, down = sheet.size
-    figure.update_layout(
-        xaxis={"range": [0, across], "constrain": "domain", "constraintoward": "left"},
-        yaxis={
-            "range": [down, 0],
-            "scaleanchor": "x",
-            "constrain": "domain",
-            "constraintoward": "top",
-        },
-        annotations=_layer_titles(sheet, layout, ink),
-        hoverdistance=max(12, int(sheet.scale * max(sheet.tile) / 2)),
-    )
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    return figure, (across * sheet.scale, down * sheet.scale)
-
-
-def _line(kind: str, x: list[float], y: list[float], **more: Any) -> Trace:
-    return {
-        "type": kind,
-        "mode": "lines",
-        "x": np.asarray(x, dtype=np.float32),
-        "y": np.asarray(y, dtype=np.float32),
-        "hoverinfo": "skip",
-        **more,
-    }
-
-
-def _links(sheet: Sheet, layout: Plan, ink: Inks, kind: str) -> list[Trace]:
-    runs: dict[str, tuple[list[float], list[float]]] = {
-        kind: ([], []) for kind in ("link", "wrap", "broken")
-    }
-    for axis, start, end, sort in strokes(layout):
-        if axis == 2 and layout.block[2] == 1:
-            continue  # from layer to layer: said in words, not drawn across the sheet
-        (x0, y0), (x1, y1) = sheet.chip(start), sheet.chip(end)
-        if not sort.startswith("wrap"):
-            xs, ys = runs[sort]
-            xs += (x0, x1, NAN)
-            ys += (y0, y1, NAN)
-            continue
-        xs, ys = runs["wrap" if sort == "wrap" else "broken"]
-        reach = PITCH / 2 + STUB
-        if axis == 0:
-            xs += (x0, x0 - reach, NAN, x1, x1 + reach, NAN)
-            ys += (y0, y0, NAN, y1, y1, NAN)
-        else:
-            xs += (x0, x0, NAN, x1, x1, NAN)
-            ys += (y0, y0 - reach - sheet.header, NAN, y1, y1 + reach, NAN)
-    heavy = 2.0 if sheet.scale > 1.5 else 1.0
-    looks = {
-        "link": ("ICI link", ink.link, heavy, "solid"),
-        "wrap": ("wrap-around link", ink.wrap, heavy, "dot"),
-        "broken": ("broken link", ink.broken, heavy, "dash"),
-    }
-    return [
-        _line(
-            kind,
-            xs,
-            ys,
-            name=name,
-            line={"color": color, "width": size, "dash": dash},
-            legendrank=2000,
-        )
-        for sort, (xs, ys) in runs.items()
-        if xs
-        for name, color, size, dash in (looks[sort],)
-    ]
-
-
-def _frames(
-    sheet: Sheet, placed: list[tuple[HostView, float, float]], ink: Inks, kind: str
-) -> list[Trace]:
-    """Host borders; where tiles are tiny, only of hosts that are not as they should be."""
-    width, height = sheet.tile
-    roomy = sheet.scale * width >= 16
-    groups: dict[str, tuple[list[float], list[float]]] = {}
-    for view, x, y in placed:
-        sort = view.state if view.state in FRAMES else "fine"
-        if sort == "fine" and not roomy:
-            continue
-        xs, ys = groups.setdefault(sort, ([], []))
-        xs += (x, x + width, x + width, x, x, NAN)
-        ys += (y, y, y + height, y + height, y, NAN)
-    traces = []
-    for sort in ("fine", *FRAMES):
-        if sort not in groups:
-            continue
-        color, size, dash = FRAMES.get(sort, (ink.line, 1.0, "solid"))
-        trace = _line(
-            kind,
-            *groups[sort],
-            line={"color": color, "width": size if roomy else 1.0, "dash": dash},
-            showlegend=False,
-        )
-        if kind == "scatter":
-            trace |= {"fill": "toself", "fillcolor": ink.tile}
-            if sort == "unknown":
-                trace["fillpattern"] = {"shape": "/", "size": 7, "solidity": 0.15, "fgcolor": color}
-        traces.append(trace)
-    return traces
-
-
-def _chips(
-    sheet: Sheet,
-    placed: list[tuple[HostView, float, float]],
-    marks: list[Sign],
-    ink: Inks,
-    kind: str,
-) -> list[Trace]:
-    """One trace a sign, so that each has its line in the legend."""
-    origins: dict[Sign, list[tuple[float, float]]] = {}
-    hollow = {sign for sign in marks if sign.letter in ("!", "F", "·")}
-    for (_, x, y), sign in zip(placed, marks, strict=True):
-        origins.setdefault(sign, []).append((x, y))
-    offsets = np.asarray(sheet.chip_offsets())
-    size = max(2.0, CHIP * PITCH * sheet.scale)
-    lettered = size >= LETTER_PIXELS and kind == "scatter"
-    order = {sign: place for place, sign in enumerate(dict.fromkeys(marks))}
-    traces = []
-    for sign, corner in sorted(origins.items(), key=lambda item: (item[0].letter, order[item[0]])):
-        centres = (np.asarray(corner)[:, None, :] + offsets[None, :, :]).reshape(-1, 2)
-        open_ = sign in hollow
-        shape = "square" if lettered else sign.symbol
-        border = 2 if open_ and lettered else 1 if "open" in shape else 0
-        traces.append(
-            {
-                "type": kind,
-                "mode": "markers",
-                "x": _compact(centres[:, 0]),
-                "y": _compact(centres[:, 1]),
-                "name": f"{sign.letter} · {sign.word}: {len(corner):,}",
-                "hoverinfo": "skip",
-                "marker": {
-                    "size": size,
-                    "symbol": shape,
-                    "color": ink.ground if open_ and lettered else sign.color,
-                    "opacity": 1.0,
-                    "line": {"width": border, "color": sign.color},
-                },
-            }
-        )
-        if lettered:
-            color = ink.text if open_ else sign.ink
-            traces.append(
-                _text(centres, [sign.letter] * len(centres), min(15.0, size * 0.58), color)
-            )
-    return traces
-
-
-def _text(
-    centres: np.ndarray[Any, Any], words: list[str], size: float, color: str, at: str = "center"
-) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": centres[:, 0],
-        "y": centres[:, 1],
-        "text": words,
-        "textposition": f"middle {at}",
-        "textfont": {"size": round(size, 1), "color": color, "family": FONT},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "cliponaxis": False,
-    }
-
-
-def _compact(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Two bytes a coordinate instead of eight where halves are precise enough."""
-    rounded = np.round(values)
-    return (
-        rounded.astype(np.int16) if np.array_equal(rounded, values) else values.astype(np.float32)
-    )
-
-
-def _labels(
-    sheet: Sheet,
-    placed: list[tuple[HostView, float, float]],
-    colour_by: ColourBy,
-    fleet: Fleet | None,
-    ink: Inks,
-) -> list[Trace]:
-    """Worker id and, where the tile is wide enough, rank or value, at the head of each tile.
-
-    Links run through the heads above each column of chips: the id stands left of the first, the
-    rest between the first and the second.
-    """
-    if not sheet.header:
-        return []
-    width = sheet.scale * sheet.tile[0]
-    roomy = width >= 60
-    left = np.asarray([(x + 2 / sheet.scale, y + sheet.header / 2 + 0.5) for _, x, y in placed])
-    middle = left + np.asarray([sheet.tile[0] / 2 - 2 / sheet.scale, 0.0])
-    names = ["?" if view.worker_id is None else f"{view.worker_id}" for view, _, _ in placed]
-    if not roomy:
-        return [_text(middle, names, max(8.0, width * 0.22), ink.text)]
-    extras = []
-    for view, _, _ in placed:
-        rank = "" if view.rank is None else f"rank {view.rank}" if width >= 100 else f"r{view.rank}"
-        extras.append(short_value(view, colour_by, fleet) or rank)
-    traces = [_text(left, [f"<b>{name}</b>" for name in names], 12.0, ink.text, "right")]
-    if any(extras):
-        traces.append(_text(middle, extras, 11.0 if width >= 76 else 10.0, ink.muted))
-    return traces
-
-
-def _targets(
-    sheet: Sheet,
+def _picture(
     layout: Plan,
-    placed: list[tuple[HostView, float, float]],
-    fleet: Fleet | None,
-    kind: str,
-) -> Trace:
-    """The invisible squares that can be hit: one a host, with its number and its words."""
-    width, height = sheet.tile
-    ids = [-1 if view.host is None else point_id(view.host.key) for view, _, _ in placed]
-    words: Trace
-    if len(placed) > BRIEF_ABOVE_HOSTS:
-        words = brief_words([view for view, _, _ in placed], ids)
-    else:
-        words = {
-            "customdata": np.asarray(ids, dtype=np.float64),
-            "text": [hover(view, layout, fleet) for view, _, _ in placed],
-            "hovertemplate": "%{text}<extra></extra>",
-        }
+    marks: Sequence[Sign],
+    values: Sequence[str],
+    words: Trace,
+    view: View | None,
+    ink: Inks,
+    most: tuple[int, int],
+) -> tuple[go.Figure, tuple[float, float]]:
+    width, height = most
+    if view == "3d" and layout.bounds[2] > 1:
+        size = (float(width - 24), float(min(height, max(320.0, 0.55 * width))))
+        count = len(layout.tiles)
+        figure = figure_3d(layout, marks[:count], ink=ink, words=words, shape=size[0] / size[1])
+        return figure, size
+    return flat_figure(layout, marks, values, words, ink, width=width, height=height)
+
+
+def _seen(slice_: Slice, status: SliceStatusName) -> str:
+    if status == "unknown" or slice_.blind:
+        blind = ", ".join(escape(name, 40) for name in slice_.blind[:3]) or "not everything"
+        return f"Cannot be seen in full ({blind}): nothing here proves that a host is well."
+    expected = "?" if slice_.hosts_expected is None else f"{slice_.hosts_expected:,}"
+    return f"{slice_.hosts_alive:,} of {expected} hosts ready."
+
+
+def _z_words(layout: Plan) -> str:
+    if layout.topology is None or layout.bounds[2] == 1:
+        return ""
+    wraps = layout.topology.wrap[2]
+    words = "z links join equal places of one layer and the next"
+    words += " and from the last to the first" * wraps
+    broken = 0
+    for axis, start, end, sort in strokes(layout):
+        if axis == 2 and sort in ("broken", "wrap broken"):
+            broken += 1 if sort == "wrap broken" else end[2] - start[2]
+    return f"{words}; {broken:,} of them are broken." if broken else f"{words}."
+
+
+def _words(views: Sequence[HostView], layout: Plan, fleet: Fleet | None) -> Trace:
+    ids = [-1 if view.host is None else point_id(view.host.key) for view in views]
+    if len(views) > BRIEF_ABOVE_HOSTS:
+        return brief_words(views, ids)
     return {
-        "type": kind,
-        "mode": "markers",
-        "x": np.asarray([x + width / 2 for _, x, _ in placed], dtype=np.float32),
-        "y": np.asarray([y + height / 2 for _, _, y in placed], dtype=np.float32),
-        "marker": {"size": sheet.scale * min(width, height), "symbol": "square", "opacity": 0},
-        "selected": {"marker": {"opacity": 0.25, "color": "#000000"}},
-        "unselected": {"marker": {"opacity": 0}},
-        "showlegend": False,
-        "name": "hosts",
-        **words,
+        "customdata": np.asarray(ids, dtype=np.float64),
+        "text": [hover(view, layout, fleet) for view in views],
+        "hovertemplate": "%{text}<extra></extra>",
     }
 
 
-def brief_words(views: list[HostView], ids: list[int]) -> Trace:
+def brief_words(views: Sequence[HostView], ids: list[int]) -> Trace:
     """Hover texts of thousands of hosts: what all pod names begin with is said once.
 
     2,304 full texts alone would be 700 kB; these are a quarter of that.
@@ -402,122 +238,3 @@ def _common_start(names: list[str]) -> str:
 def _literal(text: str) -> str:
     """A name inside a hover template, where ``%{`` would be read as a variable."""
     return escape(text, 60).replace("%", "&#37;")
-
-
-def _layer_titles(sheet: Sheet, layout: Plan, ink: Inks) -> list[dict[str, Any]]:
-    found = []
-    if layout.bounds[2] > 1:
-        for z in range(layout.bounds[2]):
-            x, y = sheet.layer_origin(z)
-            found.append(_note(f"z = {z}", x, y - sheet.edge / 2 - sheet.title / 2, ink))
-    if layout.spare:
-        x, y = sheet.spare_origin(0)
-        found.append(_note("without a place of their own", x, y - sheet.spare_title / 2, ink))
-    return found
-
-
-def _note(text: str, x: float, y: float, ink: Inks) -> dict[str, Any]:
-    return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xanchor": "left",
-        "yanchor": "middle",
-        "showarrow": False,
-        "font": {"size": 11, "color": ink.muted},
-    }
-
-
-# --- title, legend, size --------------------------------------------------------------------
-
-
-def _dress(
-    figure: go.Figure,
-    slice_: Slice,
-    status: SliceStatusName,
-    layout: Plan,
-    ink: Inks,
-    grid_size: tuple[float, float],
-    width: int,
-) -> None:
-    """Title, the sentence about the layout, legend and a size of its own."""
-    wide = min(float(width), max(grid_size[0] + 24, 340.0))
-    columns = max(30, int((wide - 16) / 5.7))
-    shape = " ".join(part for part in (slice_.generation, slice_.topology_name) if part)
-    expected = "?" if slice_.hosts_expected is None else f"{slice_.hosts_expected:,}"
-    heading = f"<b>{escape(slice_.name, max(12, columns - 24))}</b>  {escape(shape, 24)} · {status}"
-    notes = [f"{slice_.hosts_alive:,} of {expected} hosts ready.", layout.words]
-    if status == "unknown" or slice_.blind:
-        blind = ", ".join(escape(name, 40) for name in slice_.blind[:3]) or "not everything"
-        notes[0] = f"Cannot be seen in full ({blind}): nothing here proves that a host is well."
-    if layout.bounds[2] > 1 and layout.topology is not None:
-        notes.append(_z_words(layout))
-    lines = textwrap.wrap(" ".join(note for note in notes if note), columns)
-    entries = [trace.name or "" for trace in figure.data if trace.showlegend is not False]
-    rows = legend_rows(entries, wide - 16)
-    top = 30 + 17 * len(lines)
-    bottom = 10 + 22 * rows
-    tall = int(grid_size[1] + top + bottom)
-    figure.update_layout(
-        autosize=False,
-        width=int(wide),
-        height=tall,
-        margin={"l": 8, "r": 8, "t": top, "b": bottom, "autoexpand": False},
-        title={
-            "text": heading
-            + "".join(f'<br><span style="font-size:12px">{line}</span>' for line in lines),
-            "x": 0,
-            "xref": "container",
-            "xanchor": "left",
-            "y": 1 - 20 / tall,
-            "yref": "container",
-            "yanchor": "bottom",
-            "pad": {"l": 8},
-            "font": {"size": 15, "color": ink.text},
-        },
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "y": 0,
-            "xref": "container",
-            "yref": "container",
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "font": {"size": 12, "color": ink.text},
-            "itemclick": False,
-            "itemdoubleclick": False,
-            "itemsizing": "constant",
-            "traceorder": "normal",
-        },
-        showlegend=True,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "color": ink.text},
-        hoverlabel={
-            "align": "left",
-            "bgcolor": ink.ground,
-            "bordercolor": ink.line,
-            "font": {"color": ink.text, "size": 12},
-        },
-        hovermode="closest",
-        dragmode="pan" if len(layout.tiles) > 64 else False,
-    )
-
-
-def _z_words(layout: Plan) -> str:
-    wraps = layout.topology is not None and layout.topology.wrap[2]
-    words = "z links join equal places of one layer and the next"
-    words += " and from the last to the first" * wraps
-    broken = 0
-    for axis, start, end, sort in strokes(layout):
-        if axis == 2 and sort in ("broken", "wrap broken"):
-            broken += 1 if sort == "wrap broken" else end[2] - start[2]
-    return f"{words}; {broken:,} of them are broken." if broken else f"{words}."
-
-
-def legend_rows(entries: list[str], width: float) -> int:
-    """Rows that a horizontal legend takes; Plotly gives all entries the widest one's width."""
-    if not entries:
-        return 0
-    widest = max(len(entry) for entry in entries) * 6.6 + 48
-    return -(-len(entries) // max(1, int(width // widest)))

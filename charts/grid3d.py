@@ -6,16 +6,15 @@ Streamlit reports no clicks on 3D markers: this one is for turning and hovering,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from charts.colouring import ColourBy, signs
-from charts.hosts import HostView, Plan, hover
+from charts.hosts import HostView, Plan
 from charts.lines import strokes
 from charts.palette import Inks, Sign
-from fleet.model import Fleet
 from fleet.topology import Coord
 
 PITCH = 20
@@ -49,17 +48,17 @@ Trace = dict[str, Any]
 
 
 def figure_3d(
-    layout: Plan, *, fleet: Fleet | None, colour_by: ColourBy, ink: Inks, shape: float
+    layout: Plan, marks: Sequence[Sign], *, ink: Inks, words: Trace, shape: float
 ) -> go.Figure:
     """The bare 3D figure: traces and scene; :mod:`charts.grid` adds title, legend and size.
 
-    ``shape`` is the width of the scene over its height.
+    ``marks`` are in the order of ``layout.tiles``, and so is ``words["text"]``, the hosts' hover
+    texts, where there are few enough. ``shape`` is the width of the scene over its height.
     """
-    marks = signs(layout.tiles, colour_by, fleet)
     traces = [
         *_plates(layout, marks),
         *_links(layout, ink),
-        *_chips(layout, marks, fleet),
+        *_chips(layout, marks, words.get("text")),
         *_labels(layout, ink),
         _axes(layout, ink),
     ]
@@ -168,7 +167,7 @@ def _links(layout: Plan, ink: Inks) -> list[Trace]:
     ]
 
 
-def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
+def _chips(layout: Plan, marks: Sequence[Sign], texts: Sequence[str] | None) -> list[Trace]:
     cx, cy, cz = layout.block
     offsets = np.asarray(
         [
@@ -180,12 +179,15 @@ def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
         dtype=np.int16,
     )
     chips = len(layout.tiles) * len(offsets)
-    full = chips <= FULL_TEXT_CHIPS
+    if chips > FULL_TEXT_CHIPS:
+        texts = None
     size = 9.0 if chips <= 64 else 6.0 if chips <= 512 else 4.0 if chips <= 2048 else 2.5
     pitch = np.asarray([PITCH * part + HOST_GAP for part in layout.block], dtype=np.int16)
     traces = []
     for sign in sorted(set(marks), key=lambda item: (item.letter, item.word)):
-        views = [view for view, mark in zip(layout.tiles, marks, strict=True) if mark == sign]
+        chosen = [at for at, mark in enumerate(marks) if mark == sign]
+        views = [layout.tiles[at] for at in chosen]
+        own = [texts[at] for at in chosen] if texts is not None else None
         origins = np.asarray([view.place for view in views], dtype=np.int16) * pitch
         centres = (origins[:, None, :] + offsets[None, :, :]).reshape(-1, 3)
         # In a thick slice whatever is wrong must shine through what is well.
@@ -199,7 +201,7 @@ def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
                 "y": centres[:, 0],
                 "z": -centres[:, 1],
                 "name": f"{sign.letter} · {sign.word}: {len(views):,}",
-                **_words(views, sign.word, layout, fleet, len(offsets), full),
+                **_words(views, sign.word, own, len(offsets)),
                 "marker": {
                     "size": size + 4.0 if wrong else size,
                     "symbol": symbol,
@@ -212,20 +214,17 @@ def _chips(layout: Plan, marks: list[Sign], fleet: Fleet | None) -> list[Trace]:
     return traces
 
 
-def _words(
-    views: list[HostView], word: str, layout: Plan, fleet: Fleet | None, chips: int, full: bool
-) -> Trace:
+def _words(views: list[HostView], word: str, texts: list[str] | None, chips: int) -> Trace:
     """Hover text on each chip; for thousands of them only the worker id, which is two bytes."""
-    if full:
-        words = [hover(view, layout, fleet) for view in views]
+    if texts is not None:
         return {
-            "text": [text for text in words for _ in range(chips)],
+            "text": [text for text in texts for _ in range(chips)],
             "hovertemplate": "%{text}<extra></extra>",
         }
     ids = [-1 if view.worker_id is None else view.worker_id for view in views]
     return {
         "customdata": np.repeat(np.asarray(ids).clip(-1, 32767).astype(np.int16), chips),
-        "hovertemplate": f"worker %{{customdata}}: {word}<extra></extra>",
+        "hovertemplate": f"worker %{{customdata}}: {word.replace('%', '&#37;')}<extra></extra>",
     }
 
 
@@ -259,7 +258,7 @@ def _middle(place: Coord, block: Coord, *, flat: bool = True) -> tuple[float, fl
     return _scene(x, y, z) if flat else (x, y, z)
 
 
-def _plates(layout: Plan, marks: list[Sign]) -> list[Trace]:
+def _plates(layout: Plan, marks: Sequence[Sign]) -> list[Trace]:
     """A translucent plate behind the chips of each host, in its colour."""
     if len(layout.tiles) > PLATED_HOSTS:
         return []

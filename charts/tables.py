@@ -33,6 +33,10 @@ CAPACITY_COLUMNS = (
     "chips_free", *WORST_FIRST,
 )  # fmt: skip
 
+# Columns that may lack a value; an empty one would otherwise turn into text or into 1.0, 2.0.
+_INTEGERS = ["worker_id", "chips_expected", "hosts_expected", "x", "y", "z", "rank"]
+_FLOATS = ["duty_cycle", "memory_used", "pending_seconds", "since", "first_seen", "requested_at"]
+
 
 def hosts_table(
     slice_: Slice, status: SliceStatusName, *, fleet: Fleet | None = None
@@ -162,7 +166,12 @@ def capacity_table(fleet: Fleet, statuses: Mapping[str, SliceStatusName]) -> pd.
 
 
 def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(columns))
+    frame = pd.DataFrame(rows, columns=list(columns))
+    for column in frame.columns.intersection(_INTEGERS):
+        frame[column] = pd.array(frame[column].tolist(), dtype="Int64")
+    for column in frame.columns.intersection(_FLOATS):
+        frame[column] = pd.to_numeric(frame[column], errors="coerce").astype("float64")
+    return frame
 
 
 def _times(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:

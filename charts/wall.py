@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from charts.grid import FONT, legend_rows
+from charts.dress import FONT, legend_rows
 from charts.hosts import Holders
 from charts.palette import HOST_SIGNS, SLICE_SIGNS, WORST_FIRST, Inks, Sign, StateKey, inks
 from charts.text import escape, point_id
