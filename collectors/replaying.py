@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from collectors.bundle import read_bundle
-from collectors.runtime import Board
+from collectors.runtime import Board, Listener, Runtime, SnapshotSource
 from diagnosis.engine import replay
 from diagnosis.snapshot import Snapshot
 from diagnosis.thresholds import Thresholds
 from fleet.mapping import build_fleet
 from fleet.observation import Observation
+from settings import Settings
 
 NEVER_STALE = 10 * 365 * 86400.0
 """A bundle is as old as it is; its age is shown, and no newer look is due."""
@@ -45,12 +46,13 @@ class BundleRuntime:
         path: str | Path,
         thresholds: Thresholds = DEFAULTS,
         *,
+        listeners: Iterable[Listener] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = Path(path)
         self._thresholds = thresholds
         self._clock = clock
-        self._board = Board()
+        self._board = Board(listeners)
         self.frames: list[Observation] = []
         self.problem: str | None = None
 
@@ -85,3 +87,10 @@ class BundleRuntime:
     ) -> Snapshot | None:
         """The snapshot, unless it is the one that the caller has."""
         return self._board.wait(0.0 if newer_than is not None else timeout, newer_than)
+
+
+def runtime_for(settings: Settings, listeners: Iterable[Listener] = ()) -> SnapshotSource:
+    """What the settings ask for: a bundle where they name one, else the live cluster."""
+    if settings.bundle is not None:
+        return BundleRuntime(settings.bundle, settings.thresholds, listeners=listeners)
+    return Runtime(settings, listeners=listeners)

@@ -37,13 +37,17 @@ Listener = Callable[[Snapshot], None]
 class SnapshotSource(Protocol):
     """What the dashboard and the exporter read: a live runtime, or a bundle in its place."""
 
+    problem: str | None
+
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
     def snapshot(self) -> Snapshot | None: ...
 
-    def wait_for_snapshot(self, timeout: float) -> Snapshot | None: ...
+    def wait_for_snapshot(
+        self, timeout: float, newer_than: Snapshot | None = None
+    ) -> Snapshot | None: ...
 
 
 class Board:

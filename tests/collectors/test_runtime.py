@@ -13,7 +13,7 @@ import pytest
 from collectors import judging
 from collectors.bundle import read_bundle
 from collectors.looks import look_once
-from collectors.replaying import BundleRuntime
+from collectors.replaying import BundleRuntime, runtime_for
 from collectors.runtime import Board, Runtime, stale_after
 from collectors.source_set import NothingToLookAt, named_addresses
 from diagnosis.snapshot import POLL_BUCKETS_SECONDS, Snapshot
@@ -344,6 +344,14 @@ def test_a_bundle_in_the_place_of_a_cluster(bundles: Path) -> None:
     with pytest.raises(IndexError):
         runtime.snapshot_after(4)
     runtime.stop()
+
+
+def test_the_settings_say_which(bundles: Path) -> None:
+    assert isinstance(runtime_for(Settings()), Runtime)
+    got: list[Snapshot] = []
+    runtime = runtime_for(Settings(bundle=bundles / "healthy_idle"), [got.append])
+    runtime.start()
+    assert got == [runtime.snapshot()]
 
 
 # --- what counts as two looks -----------------------------------------------------------------
