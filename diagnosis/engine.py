@@ -93,6 +93,7 @@ def judge(
             for group in fleet.placement_groups
             if group.waiting and group.attempts is not None
         },
+        seats=view.seats,
         statuses={key: (status, since[key]) for key, status in statuses.items()},
     )
     return report, after

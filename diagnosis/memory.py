@@ -41,6 +41,13 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Who sits in one place of a slice, and when others took it over (epoch seconds)."""
+
+    pod: str
+    changes: tuple[float, ...] = ()
+
+
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that later looks need of earlier ones.
 
@@ -55,4 +62,5 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     tracks: dict[FindingKey, Track] = {}
     marks: dict[str, Mark] = {}
     attempts: dict[str, Attempts] = {}
+    seats: dict[str, Seat] = {}
     statuses: dict[str, tuple[SliceStatusName, float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from diagnosis.memory import Attempts, Mark, Memory
+from diagnosis.memory import Attempts, Mark, Memory, Seat
 from diagnosis.thresholds import Thresholds
 from fleet.joining import SLICE_NAME_LABEL
 from fleet.model import (
@@ -39,6 +39,7 @@ class View:
         self.thresholds = thresholds
         self.memory = memory
         self.marks: dict[str, Mark] = {}
+        self.seats: dict[str, Seat] = seats_of(self)
         self.held_off: dict[str, str] = {}
         """Clusters whose Ray side cannot be judged right now (head restart), with the reason."""
         self.slices: dict[str, Slice] = {item.id: item for item in fleet.slices}
@@ -143,6 +144,32 @@ class View:
     def attempts_before(self, group: PlacementGroup) -> Attempts | None:
         """The attempts that an earlier look counted for this group."""
         return self.memory.attempts.get(group.key) if self.memory is not None else None
+
+
+def seats_of(view: View) -> dict[str, Seat]:
+    """Who sits where in this look; places that nobody fills right now keep their last pod."""
+    before = view.memory.seats if view.memory is not None else {}
+    horizon = view.now - 2 * view.thresholds.replica_drift_grace
+    after: dict[str, Seat] = {}
+    for item in view.fleet.slices:
+        for host in item.hosts:
+            if host.worker_id is None:
+                continue
+            key = f"{item.id}|{host.worker_id}"
+            old = before.get(key)
+            if host.pod_name is None:
+                if old is not None:
+                    after[key] = old
+                continue
+            changes = tuple(at for at in (old.changes if old else ()) if at > horizon)
+            if old is not None and old.pod != host.pod_name:
+                changes = (*changes, view.now)[-16:]
+            after[key] = Seat(pod=host.pod_name, changes=changes)
+    for key, old in before.items():
+        # A slice between two lives has no hosts at all; its next pods are the same story.
+        if key not in after and any(at > horizon for at in old.changes):
+            after[key] = old
+    return after
 
 
 def cluster_id(item: Slice | PlacementGroup | WorkerGroup) -> str:

@@ -235,8 +235,10 @@ def _actor_worker(
     ends = [
         end
         for task in tasks
-        if task.state == "FAILED" and (end := epoch_from_ms(task.end_time_ms)) is not None
+        if task.state in ("FAILED", "FINISHED")
+        and (end := epoch_from_ms(task.end_time_ms)) is not None
     ]
+    failure = _last_failure(tasks) if state == "ALIVE" else None
     running = next((task for task in tasks if task.state in RUNNING_TASK_STATES), None)
     pid = number(actor.pid)
     return Worker(
@@ -260,7 +262,27 @@ def _actor_worker(
         running_task=running.name if running is not None else None,
         death=death,
         on_purpose=wanted,
+        failed_task=(failure.name or "") if failure is not None else None,
+        failure=(failure.error_message or failure.error_type or "") if failure is not None else "",
+        failed_at=epoch_from_ms(failure.end_time_ms) if failure is not None else None,
     )
+
+
+def _last_failure(tasks: Sequence[RayTask]) -> RayTask | None:
+    """The newest task of a living actor, where it failed and nothing was asked of it since."""
+    if any(
+        task.state in RUNNING_TASK_STATES or task.state in UNFINISHED_TASK_STATES for task in tasks
+    ):
+        return None
+    newest = max(
+        tasks,
+        key=lambda task: (
+            epoch_from_ms(task.end_time_ms) or epoch_from_ms(task.start_time_ms) or 0.0,
+            task.task_id or "",
+        ),
+        default=None,
+    )
+    return newest if newest is not None and newest.state == "FAILED" else None
 
 
 def _task_worker(ground: Ground, task: RayTask, key_of_group: Mapping[str, str]) -> Worker:

@@ -143,6 +143,10 @@ class Worker(_Model, kw_only=True):
     running_task: str | None = None
     death: str = ""
     on_purpose: bool = False
+    failed_task: str | None = None
+    """Of a living actor: its last task, which failed and was not tried again."""
+    failure: str = ""
+    failed_at: float | None = None
 
 
 class PlacementGroup(_Model, kw_only=True):

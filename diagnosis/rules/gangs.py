@@ -82,7 +82,8 @@ def dead_members(group: PlacementGroup) -> tuple[list[Worker], list[Worker]]:
     (same bundle, or same name), or when it ended before any of the present ones began (an earlier
     gang in the same group).
     """
-    alive = [worker for worker in group.workers if worker.alive]
+    members = _tpu_workers(group)
+    alive = [worker for worker in members if worker.alive]
     if not alive:
         return [], []
     bundles = {worker.bundle_index for worker in alive if worker.bundle_index is not None}
@@ -93,7 +94,7 @@ def dead_members(group: PlacementGroup) -> tuple[list[Worker], list[Worker]]:
     if None in starts:
         first = None
     dead = []
-    for worker in group.workers:
+    for worker in members:
         if not worker.dead or worker.on_purpose or worker.finished:
             continue
         if worker.bundle_index is not None and worker.bundle_index in bundles:
@@ -103,7 +104,14 @@ def dead_members(group: PlacementGroup) -> tuple[list[Worker], list[Worker]]:
         if first is not None and worker.ended is not None and worker.ended <= first:
             continue
         dead.append(worker)
-    return dead, alive
+    failed = _failed_ranks(alive)
+    return dead + failed, [worker for worker in alive if worker not in failed]
+
+
+def _failed_ranks(alive: list[Worker]) -> list[Worker]:
+    """Living actors whose task failed while their peers still run the same one."""
+    running = {worker.running_task for worker in alive if worker.running_task is not None}
+    return [worker for worker in alive if worker.failed_task in running and worker.failed_task]
 
 
 def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
@@ -121,19 +129,19 @@ def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         if job in ENDED_JOBS and not group.detached:
             continue
         dead, alive = dead_members(group)
-        if any(worker.chips > 0 for worker in group.workers):
-            dead = [worker for worker in dead if worker.chips > 0]
         if not dead or not alive:
             continue
         first = dead[0]
-        death = f" ({shorten(first.death, 160)})" if first.death else ""
-        ended = [worker.ended for worker in dead if worker.ended is not None]
+        said = first.death or first.failure
+        death = f" ({shorten(said, 160)})" if said else ""
+        ended = [end for worker in dead if (end := worker.ended or worker.failed_at) is not None]
+        verb = "died" if first.dead else "failed"
         where = [place for worker in dead if (place := _lost_place(group, worker)) is not None]
         links = group_links(view, group)
         yield hit(
             "GangMemberDead",
             group_subject(group),
-            f"{who(group)}: {names_of(worker_name(worker) for worker in dead)} died{death}; "
+            f"{who(group)}: {names_of(worker_name(worker) for worker in dead)} {verb}{death}; "
             f"{len(alive)} others still run and wait for {'it' if len(dead) == 1 else 'them'} "
             "for ever.",
             severity="critical",
@@ -143,7 +151,7 @@ def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                         cluster,
                         worker_name(worker),
                         "death_cause" if worker.kind == "actor" else "error_message",
-                        f"{worker.state}: {worker.death or 'no reason given'}",
+                        f"{worker.state}: {worker.death or worker.failure or 'no reason given'}",
                     )
                     for worker in dead[:6]
                 ),
@@ -414,10 +422,10 @@ def _idle_since(group: PlacementGroup) -> float | None:
     """When the group became idle by Ray's word: its creation, or its last worker's end."""
     begun = group.created_at or group.requested_at
     ends = [worker.ended for worker in group.workers]
-    if any(end is None for end in ends):
-        # An actor's death has no date in Ray's API: only looks can tell.
-        return None
     known = [end for end in ends if end is not None]
+    if ends and not known:
+        # An actor's death has no date in Ray's API: only its tasks, or looks, can tell.
+        return None
     return max([*known, *([begun] if begun is not None else [])], default=None)
 
 

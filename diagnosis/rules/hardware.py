@@ -260,17 +260,20 @@ def judge_chips(view: View, cluster: ClusterView) -> Iterator[Outcome]:
 
     Facts: gke_tpu R23, R22 (tpu7x counted as 8 devices), 3 (allocatable is 0 for some 30 s until
     the device plugin registers; a lost device lowers it), 1.5 (the pod's limit sets Ray's count).
-    Must not flag: a node that has just come or is not Ready; a terminating pod; several logical
-    devices a chip where every host of the slice has the same multiple and the pod agrees; pods of
-    v7x that ask for part of a node.
+    Must not flag: a node that has just come or is not Ready; a terminating pod; Ray's count where
+    several containers of a pod share its chips; pods of v7x that ask for part of a node.
     """
     for item in view.slices_of(cluster):
+        alike: dict[tuple[str, tuple[tuple[str, str, float], ...]], list[Host]] = {}
         for host in item.hosts:
             if host.state == "missing" or (host.pod is not None and terminating(host.pod)):
                 continue
             found = _chip_counts(view, host)
             if found is not None:
-                yield _mismatch(view, cluster, item, host, *found)
+                alike.setdefault((found[0], tuple(found[1])), []).append(host)
+        for (kind, counts), hosts in alike.items():
+            # The same numbers on several hosts of one slice are one mistake.
+            yield _mismatch(view, cluster, item, hosts, kind, counts)
 
 
 def _chip_counts(view: View, host: Host) -> tuple[str, list[tuple[str, str, float]]] | None:
@@ -316,29 +319,47 @@ def _mismatch(
     view: View,
     cluster: ClusterView,
     item: Slice,
-    host: Host,
+    hosts: list[Host],
     kind: str,
-    counts: list[tuple[str, str, float]],
+    counts: tuple[tuple[str, str, float], ...],
 ) -> Outcome:
+    host = hosts[0]
     subject: Subject
-    if kind == "node":
-        subject = node_subject(cluster, host.node_name or host.key)
-    elif host.pod is not None:
+    if kind == "pod" and host.pod is not None:
         subject = pod_subject(cluster, host.pod)
     else:
         subject = node_subject(cluster, host.node_name or host.key)
-    words = {"node": "its node's", "pod": "its pod's", "ray": "Ray's"}
+    words = {"node": "the node's", "pod": "the pod's", "ray": "Ray's"}
     parts = ", ".join(f"{words[side]} {field} is {value:g}" for side, field, value in counts)
     rows: list[Evidence] = []
-    for side, field, value in counts:
-        if side == "node":
-            rows.append(kube_evidence("node", host.node_name or "?", field, value))
-        elif side == "pod":
-            rows.append(kube_evidence("pod", host.pod_name or "?", field, value))
-        else:
-            rows.append(
-                ray_evidence(cluster, f"node {(host.ray_node_id or '?')[:12]}", field, value)
-            )
+    for one in hosts[:4]:
+        for side, field, value in counts:
+            if side == "node":
+                rows.append(kube_evidence("node", one.node_name or "?", field, value))
+            elif side == "pod":
+                rows.append(kube_evidence("pod", one.pod_name or "?", field, value))
+            else:
+                name = f"node {(one.ray_node_id or '?')[:12]}"
+                rows.append(ray_evidence(cluster, name, field, value))
+    who = names_of(host_name(one) for one in hosts)
+    thing_name = host.node_name if kind == "node" else host.pod_name
+    thing = f" ({thing_name})" if thing_name and len(hosts) == 1 else ""
+    return hit(
+        "ChipCountMismatch",
+        subject,
+        f"{who[:1].upper()}{who[1:]}{thing} of slice {item.name} ({cluster.id}): {parts}. These "
+        "should be equal.",
+        severity="warning",
+        evidence=rows,
+        actions=_count_steps(view, cluster, item, host, kind),
+        links=_links(item, hosts),
+        effect=f"chip counts of {who} of {item.name} do not agree",
+    )
+
+
+def _count_steps(
+    view: View, cluster: ClusterView, item: Slice, host: Host, kind: str
+) -> list[Action]:
     steps: list[Action] = []
     if host.node_name:
         steps.append(
@@ -368,17 +389,7 @@ def _mismatch(
             commands.delete_slice_pods(view, item),
         )
     )
-    return hit(
-        "ChipCountMismatch",
-        subject,
-        f"{host_name(host).capitalize()} of slice {item.name} ({cluster.id}): {parts}. These should "
-        "be equal.",
-        severity="warning",
-        evidence=rows,
-        actions=steps,
-        links=_links(item, [host]),
-        effect=f"chip counts of {host_name(host)} of {item.name} do not agree",
-    )
+    return steps
 
 
 # --- PhantomTpu -----------------------------------------------------------------------------
@@ -528,7 +539,7 @@ def _degraded(
         kube_evidence("node", host.node_name or "?", f"label {PARTITION_STATE}", label)
         for host, label in partitions[:6]
     ]
-    use = " and is in use" if used else ""
+    use = ", which is in use" if used else ""
     return hit(
         "DynamicSliceDegraded",
         slice_subject(item),

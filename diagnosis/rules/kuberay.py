@@ -23,6 +23,9 @@ from fleet.observation import Event
 from fleet.pods import REPLICA_NAME_LABEL, created_at, event_time, labels_of, pod_name
 from fleet.times import format_duration, format_time
 
+CHURN_TIMES = 3
+"""A replica that was made anew this often within the grace is not just unlucky (R33)."""
+
 CALL_FAILED = "failed calling webhook"
 CREATE_FAILED = frozenset({"FailedToCreateWorkerPod", "FailedToCreateHeadPod", "FailedCreate"})
 CREATED = frozenset({"CreatedWorkerPod", "CreatedHeadPod"})
@@ -157,6 +160,67 @@ def _drift(group: WorkerGroup) -> int | None:
     return min((len(group.pods) - count for count in wanted), key=abs)
 
 
+def _churn(view: View, cluster: ClusterView, group: WorkerGroup) -> Outcome | None:
+    """Replicas that are made and deleted again and again (facts/gke_tpu.md R33).
+
+    Told by places of a slice that changed hands three times within the grace (over several looks),
+    or by KubeRay's events on incomplete groups.
+    """
+    horizon = view.now - view.thresholds.replica_drift_grace
+    worst: tuple[int, float, str] | None = None
+    for item in view.slices_of_worker_group(group):
+        for host in item.hosts:
+            seat = view.seats.get(f"{item.id}|{host.worker_id}")
+            recent = [at for at in (seat.changes if seat is not None else ()) if at > horizon]
+            if len(recent) >= CHURN_TIMES:
+                worst = max(worst or (0, 0.0, ""), (len(recent), recent[0], item.name))
+    events = [
+        event
+        for event in view.events("RayCluster", cluster.namespace, cluster.cluster)
+        if event.reason == "DeletedWorkerPod"
+        and "incomplete multi-host group" in (event.message or "")
+        and f"-{group.name}-" in (event.message or "")
+        and (event_time(event) or 0.0) > horizon
+    ]
+    deletions = sum(max(event.count or 1, 1) for event in events)
+    per_replica = max(1, (group.spec.num_of_hosts if group.spec is not None else None) or 1)
+    if worst is None and deletions <= CHURN_TIMES * per_replica:
+        return None
+    text = (
+        f"slice {worst[2]} was made anew {worst[0]} times in {format_duration(view.now - worst[1])}"
+        if worst is not None
+        else f"KubeRay deleted {deletions} pods of replicas that did not become whole within "
+        f"{format_duration(view.thresholds.replica_drift_grace)}"
+    )
+    return hit(
+        "ReplicaDrift",
+        worker_group_subject(group),
+        f"Worker group {group.name} ({cluster.id}) never settles: {text}. Something keeps one of "
+        "its hosts from coming up, and KubeRay starts all of them again.",
+        severity="warning",
+        evidence=[
+            kube_evidence("worker group", group.name, "made anew", text),
+            *(
+                kube_evidence("raycluster", cluster.cluster, f"event {event.reason}", event.message)
+                for event in events[-4:]
+            ),
+        ],
+        actions=[
+            look("See the pods as they are now.", commands.list_pods(view, cluster)),
+            look("Read what KubeRay did last.", commands.describe_cluster(view, cluster)),
+            look("Read the webhook's log.", commands.webhook_logs(view)),
+            fix(
+                "Find what fails for the host that never comes up (admission, capacity, image), or "
+                "set replicas to 0 until it is found.",
+                commands.edit_cluster(view, cluster),
+            ),
+        ],
+        since=worst[1] if worst is not None else None,
+        links=Links(cluster=cluster.id, worker_groups=(group.id,)),
+        effect=f"worker group {group.name} never settles",
+    )
+
+
 def _create_failure(view: View, cluster: ClusterView) -> str | None:
     """KubeRay's words on why it could not create a worker pod, where that is its newest word."""
     for kind, status, _, message in cluster.conditions:
@@ -182,6 +246,10 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     grace = view.thresholds.replica_drift_grace
     for group in view.worker_groups_of(cluster):
         if group.suspended:
+            continue
+        churn = _churn(view, cluster, group)
+        if churn is not None:
+            yield churn
             continue
         pods = current(group.pods)
         orphans = [
@@ -211,9 +279,9 @@ def judge_drift(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             )
             continue
         mark = view.mark("ReplicaDrift", cluster.id, group.id, first=newest)
-        if newest is not None and view.now - newest <= grace:
+        if newest is not None and view.now - newest <= grace and not mixed:
             continue
-        if mark is not None and view.now - mark.since <= grace and refused is None:
+        if mark is not None and view.now - mark.since <= grace and refused is None and not mixed:
             continue
         wanted = len(group.pods) - (drift or 0)
         if mixed:

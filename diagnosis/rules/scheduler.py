@@ -142,7 +142,7 @@ def judge_livelock(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         ],
         since=since,
         affects=[
-            f"placement group {item.label} waits for {format_duration(item.pending_seconds)}"
+            f"placement group {item.label} has waited for {format_duration(item.pending_seconds)}"
             for item in starved
         ],
         links=Links(
@@ -214,7 +214,7 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             and same_pod_type(other.wanted_pod_type, item.pod_type)
         ]
         severity: Severity = "critical" if wanting else "warning"
-        ago = f" since {format_duration(view.now - begun)}" if begun is not None else ""
+        ago = f" for {format_duration(view.now - begun)}" if begun is not None else ""
         blocked = (
             f"; {names_of(other.label for other in wanting)} cannot get a slice because of it"
             if wanting
@@ -224,7 +224,7 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         yield hit(
             "HeadReservationLeaked",
             slice_subject(item),
-            f"Slice {item.name} ({cluster.id}) is free, but its head is held{ago} by placement "
+            f"Slice {item.name} ({cluster.id}) is free, but its head has been held{ago} by placement "
             f"group {group.label}, and no group holds or waits for the slice{blocked}.",
             severity=severity,
             evidence=[

@@ -21,7 +21,7 @@ from diagnosis.rules.base import (
 from diagnosis.view import View, host_name, multi_host, names_of, shorten
 from fleet.joining import SLICE_NAME_LABEL
 from fleet.model import ClusterView, Host, HostProblem, PlacementGroup, Slice
-from fleet.pods import DYNAMIC_SLICE_LABEL, env_of, labels_of
+from fleet.pods import DYNAMIC_SLICE_LABEL, created_at, env_of, labels_of
 from fleet.times import format_duration, format_time
 
 ROOT_FIRST: tuple[HostProblem, ...] = (
@@ -39,18 +39,19 @@ ROOT_FIRST: tuple[HostProblem, ...] = (
 """Where hosts of one slice fail in different ways, the way that explains the others comes first:
 no capacity leaves all pods waiting, a dead node takes its pod and raylet along."""
 
-WORDS: dict[str, str] = {
-    "PodUnschedulable": "pod cannot be scheduled",
-    "PodCrashLooping": "pod keeps crashing",
-    "PodFailed": "pod failed",
-    "PodNotReady": "pod is not ready",
-    "NodeNotReady": "Kubernetes node is not ready",
-    "NodeGone": "Kubernetes node is gone",
-    "RayletDead": "raylet is dead",
-    "RayNodeNeverJoined": "Ray node never joined",
-    "PodMissing": "pod is missing",
-    "ScaleUpFailed": "node could not be added",
+WORDS: dict[str, tuple[str, str]] = {
+    "PodUnschedulable": ("pod cannot be scheduled", "pods cannot be scheduled"),
+    "PodCrashLooping": ("pod keeps crashing", "pods keep crashing"),
+    "PodFailed": ("pod failed", "pods failed"),
+    "PodNotReady": ("pod is not ready", "pods are not ready"),
+    "NodeNotReady": ("Kubernetes node is not ready", "Kubernetes nodes are not ready"),
+    "NodeGone": ("Kubernetes node is gone", "Kubernetes nodes are gone"),
+    "RayletDead": ("raylet is dead", "raylets are dead"),
+    "RayNodeNeverJoined": ("Ray node never joined", "Ray nodes never joined"),
+    "PodMissing": ("pod is missing", "pods are missing"),
+    "ScaleUpFailed": ("node could not be added", "nodes could not be added"),
 }
+"""What is wrong with one host, and with several."""
 
 RAY_PROBLEMS = frozenset({"RayletDead", "RayNodeNeverJoined"})
 
@@ -152,7 +153,11 @@ def _incomplete(view: View, cluster: ClusterView, item: Slice) -> Iterator[Outco
         evidence=_incomplete_evidence(cluster, item, lost),
         actions=_incomplete_actions(view, cluster, item, shown, cause, severity),
         since=since,
-        affects=[f"placement group {group.label} holds it" for group in holding]
+        affects=[
+            f"placement group {group.label} holds it"
+            for group in holding
+            if group.role != "head" or len(holding) == 1
+        ]
         + [f"placement group {group.label} waits for it" for group in waiting],
         links=_links(item, lost),
         effect=f"slice {item.name} has {alive} of {expected} hosts",
@@ -172,16 +177,14 @@ def _dominant(lost: list[Host]) -> str:
 
 def _why(item: Slice, shown: list[Host], cause: str) -> str:
     who = names_of(host_name(host) for host in shown)
-    words = WORDS.get(cause, cause)
-    if len(shown) == 1:
-        detail = shown[0].problem_detail
-        told = f" ({shorten(detail, 160)})" if detail else ""
-        return f"{who}'s {words}{told}"
+    one, several = WORDS.get(cause, (cause, cause))
     detail = next((host.problem_detail for host in shown if host.problem_detail), "")
     told = f" ({shorten(detail, 160)})" if detail else ""
     if cause == "ScaleUpFailed":
         return f"the cloud could not add nodes for {who}{told}"
-    return f"of {who} each {words}{told}"
+    if len(shown) == 1:
+        return f"{who}'s {one}{told}"
+    return f"the {several} of {who}{told}"
 
 
 def _others(lost: list[Host], shown: list[Host]) -> str:
@@ -217,7 +220,7 @@ def _incomplete_evidence(cluster: ClusterView, item: Slice, lost: list[Host]) ->
         if host.node is not None and host.problem == "NodeNotReady":
             rows.append(kube_evidence("node", host.node_name or "?", "Ready", "not True"))
         source = ray_evidence if host.problem in RAY_PROBLEMS else None
-        text = host.problem_detail or WORDS.get(host.problem or "", "?")
+        text = host.problem_detail or WORDS.get(host.problem or "", ("?",))[0]
         if source is not None:
             rows.append(ray_evidence(cluster, f"{who} of {item.name}", host.problem or "?", text))
         elif item.namespace == "-" or host.pod is None:
@@ -573,15 +576,18 @@ def judge_restarted(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     for item in view.slices_of(cluster):
         if not multi_host(item) or not item.whole:
             continue
-        aged = [host for host in item.hosts if host.age_since is not None]
-        if len(aged) < 2:
+        ages = {host.key: since for host in item.hosts if (since := _started(host)) is not None}
+        if len(ages) < 2:
             continue
-        ordered = sorted(aged, key=lambda host: host.age_since or 0.0)
-        middle = ordered[(len(ordered) - 1) // 2].age_since or 0.0
-        young = [host for host in ordered if (host.age_since or 0.0) - middle > gap]
+        ordered = sorted(
+            (host for host in item.hosts if host.key in ages),
+            key=lambda host: (ages[host.key], host.key),
+        )
+        middle = ages[ordered[(len(ordered) - 1) // 2].key]
+        young = [host for host in ordered if ages[host.key] - middle > gap]
         if not young:
             continue
-        restarted = min(host.age_since or 0.0 for host in young)
+        restarted = min(ages[host.key] for host in young)
         work = _work_since(view, item)
         if work is None:
             if item.held_by or item.workers:
@@ -594,7 +600,7 @@ def judge_restarted(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         started, who = work
         if started >= restarted:
             continue
-        peers = len(aged) - len(young)
+        peers = len(ordered) - len(young)
         yield hit(
             "HostRestartedAlone",
             slice_subject(item),
@@ -608,7 +614,7 @@ def judge_restarted(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                     cluster,
                     f"{host_name(host)} of {item.name}",
                     "started",
-                    format_time(host.age_since),
+                    format_time(ages[host.key]),
                 )
                 for host in (*young[:4], *ordered[:1])
             ]
@@ -618,6 +624,12 @@ def judge_restarted(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             links=_links(item, young),
             effect=f"a host of {item.name} restarted alone",
         )
+
+
+def _started(host: Host) -> float | None:
+    """When the present host started: a Ray node is never older than the pod that it runs in."""
+    made = created_at(host.pod) if host.pod is not None else None
+    return max((at for at in (host.age_since, made) if at is not None), default=None)
 
 
 def _work_since(view: View, item: Slice) -> tuple[float, str] | None:

@@ -4,4 +4,14 @@ from tests.scenarios import gangs, hardware, healthy, placement, slices, sources
 from tests.scenarios.scene import SCENARIOS as SCENES
 from tests.scenarios.scene import Scenario
 
-__all__ = ["SCENES", "Scenario", "gangs", "hardware", "healthy", "placement", "slices", "sources", "webhook"]
+__all__ = [
+    "SCENES",
+    "Scenario",
+    "gangs",
+    "hardware",
+    "healthy",
+    "placement",
+    "slices",
+    "sources",
+    "webhook",
+]

@@ -23,7 +23,12 @@ def a_host_came_back_and_the_actor_did_not() -> World:
     identity = world.gang("train", name)
     world.kill(world.actors_of(identity)[0], ago=200)
     world.ray_nodes.append(
-        {**world.host(name, 3), "node_id": "old", "state": "DEAD", "end_time_ms": (world.now - 200) * 1000}
+        {
+            **world.host(name, 3),
+            "node_id": "old",
+            "state": "DEAD",
+            "end_time_ms": (world.now - 200) * 1000,
+        }
     )
     world.host(name, 3)["start_time_ms"] = (world.now - 150) * 1000
     return world
@@ -139,3 +144,27 @@ def a_stall_behind_a_dead_member_is_no_second_finding() -> list[World]:
         actor = world.actors_of(world.groups[-1]["placement_group_id"])[0]
         world.kill(actor, ago=1500, cause="WORKER_DIED")
     return looks
+
+
+@scene(("GangMemberDead", None, "ValueError"))
+def the_task_of_one_rank_failed_and_its_actor_lives() -> World:
+    world = World()
+    world.gang("train", world.add())
+    world.tasks[1] |= {
+        "state": "FAILED",
+        "error_type": "TASK_EXECUTION_EXCEPTION",
+        "error_message": "ValueError: shapes differ",
+        "end_time_ms": (world.now - 300) * 1000,
+    }
+    return world
+
+
+@scene(("GangMemberDead", None, "train"))
+def a_helper_in_the_same_bundle_does_not_stand_in_for_a_dead_rank() -> World:
+    world = World()
+    name = world.add()
+    identity = world.gang("train", name)
+    world.kill(world.actors_of(identity)[2], ago=400, cause="WORKER_DIED")
+    helper = world.worker(identity, 2, f"ray-{name}-1")
+    helper["required_resources"] = {f"CPU_group_2_{identity}": 1.0}
+    return world

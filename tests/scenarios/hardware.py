@@ -55,7 +55,9 @@ def maintenance_under_way() -> World:
     world = World()
     name = world.add()
     world.gang("train", name)
-    world.node_of(name, 3)["metadata"]["labels"]["cloud.google.com/active-node-maintenance"] = "ONGOING"
+    world.node_of(name, 3)["metadata"]["labels"]["cloud.google.com/active-node-maintenance"] = (
+        "ONGOING"
+    )
     return world
 
 
@@ -178,7 +180,9 @@ def phantom(world: World, **limits: str) -> dict[str, Any]:
 def dynamic(world: World, reason: str, *, ago: float = 900, message: str = "") -> str:
     name = world.add("v7x-32")
     for index in range(4):
-        world.node_of(name, index)["metadata"]["labels"]["cloud.google.com/gke-tpu-slice"] = "slice-a"
+        world.node_of(name, index)["metadata"]["labels"]["cloud.google.com/gke-tpu-slice"] = (
+            "slice-a"
+        )
     world.slice_objects.append(
         {
             "metadata": {"name": "slice-a"},
@@ -207,7 +211,10 @@ def a_slice_object_failed_in_use() -> World:
     return world
 
 
-@scene(("DynamicSliceDegraded", None, "ACTIVE_DEGRADED"), statuses={"ml/train/v7x-32-group-0": ("idle",)})
+@scene(
+    ("DynamicSliceDegraded", None, "ACTIVE_DEGRADED"),
+    statuses={"ml/train/v7x-32-group-0": ("idle",)},
+)
 def a_slice_object_degraded() -> World:
     world = World()
     dynamic(world, "ACTIVE_DEGRADED")

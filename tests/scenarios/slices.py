@@ -312,7 +312,11 @@ def topology_not_known() -> World:
     name = world.add()
     world.groups_spec.clear()
     for index in range(4):
-        pod, node, ray = world.pod_of(name, index), world.node_of(name, index), world.host(name, index)
+        pod, node, ray = (
+            world.pod_of(name, index),
+            world.node_of(name, index),
+            world.host(name, index),
+        )
         pod["spec"]["nodeSelector"].pop("cloud.google.com/gke-tpu-topology")
         node["metadata"]["labels"].pop("cloud.google.com/gke-tpu-topology")
         ray["labels"].pop("ray.io/tpu-topology")

@@ -112,8 +112,6 @@ def services_cannot_be_listed() -> World:
     return world
 
 
-
-
 @scene(("AffinityDeadlock", None, G))
 def affinity_to_a_label_nobody_carries() -> World:
     world = World()
@@ -131,7 +129,9 @@ def affinity_that_the_pods_fulfil_themselves() -> World:
     world = World()
     name = world.add(age=2 * HOUR)
     for index in range(4):
-        world.pending(f"{name}-pod-{index}", "0/9 nodes are available: 9 Insufficient google.com/tpu")
+        world.pending(
+            f"{name}-pod-{index}", "0/9 nodes are available: 9 Insufficient google.com/tpu"
+        )
         world.without_ray_node(f"ray-{name}-{index}")
     return world
 
@@ -188,7 +188,12 @@ def webhook_down_by_condition() -> World:
     world = World()
     world.groups_spec.append({"groupName": G, "replicas": 1, "numOfHosts": 4})
     world.status["conditions"] = [
-        {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreateHeadPod", "message": CALL}
+        {
+            "type": "ReplicaFailure",
+            "status": "True",
+            "reason": "FailedCreateHeadPod",
+            "message": CALL,
+        }
     ]
     return world
 
@@ -225,7 +230,9 @@ def pods_refused_by_a_quota() -> World:
     world = World()
     world.add()
     world.spec(G)["replicas"] = 2
-    world.event("RayCluster", "train", "FailedToCreateWorkerPod", "exceeded quota: tpu-quota", ago=30)
+    world.event(
+        "RayCluster", "train", "FailedToCreateWorkerPod", "exceeded quota: tpu-quota", ago=30
+    )
     return world
 
 
@@ -290,4 +297,41 @@ def replaced_pods_were_told_another_number() -> World:
         for host in range(4):
             world.env(world.pod_of(name, host), "MEGASCALE_NUM_SLICES", "2" if host else "3")
             world.env(world.pod_of(name, host), "MEGASCALE_SLICE_ID", str(index))
+    return world
+
+
+def _remade(times: int) -> list[World]:
+    looks = []
+    for number in range(times + 1):
+        world = World()
+        world.now += number * 90
+        world.add(age=60.0, suffix=f"-{number}")
+        world.without_pod(f"{S0}-pod-3-{number}")
+        world.without_ray_node(f"ray-{S0}-3-{number}")
+        looks.append(world)
+    return looks
+
+
+@scene(("ReplicaDrift", None, "never settles"))
+def a_replica_is_made_and_deleted_again_and_again() -> list[World]:
+    return _remade(5)
+
+
+@scene()
+def a_replica_is_made_anew_once() -> list[World]:
+    return _remade(1)
+
+
+@scene(("ReplicaDrift", None, "never settles"))
+def kuberay_cleans_up_incomplete_groups() -> World:
+    world = World()
+    world.add(age=60.0)
+    for number in range(16):
+        world.event(
+            "RayCluster",
+            "train",
+            "DeletedWorkerPod",
+            f"Deleted worker pod ml/train-{G}-worker-{number}: cleanup of incomplete multi-host group",
+            ago=30 + number * 20,
+        )
     return world
