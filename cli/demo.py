@@ -52,8 +52,10 @@ def command(hosts: int | None, headless: bool, **given: Any) -> None:
 
     def serve(demo: Demo) -> None:
         # What the demo needs wins over the environment, and a flag over both.
-        flags = {key.removeprefix("setting_") for key, value in given.items() if value not in (None, ())}
-        needed = {key: value for key, value in demo.settings.items() if key not in flags}
+        chosen = {key for key, value in given.items() if value not in (None, ())}
+        needed = {
+            key: value for key, value in demo.settings.items() if f"setting_{key}" not in chosen
+        }
         settings = read_settings(given, **needed)
         what = launch.prepare(settings, live_runtime(settings), demo=demo.control)
         if headless:
