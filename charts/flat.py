@@ -248,7 +248,7 @@ def _labels(
     Links run through the heads above each column of chips: the id stands left of the first, the
     rest between the first and the second.
     """
-    if not sheet.header:
+    if not sheet.header or not placed:
         return []
     width = sheet.scale * sheet.tile[0]
     left = np.asarray([(x + 2 / sheet.scale, y + sheet.header / 2 + 0.5) for _, x, y in placed])
