@@ -384,3 +384,12 @@ def a_successor_that_does_not_join_counts_at_once() -> World:
     world.lose_host(name, 1, ago=200)
     world.pod_of(name, 1)["metadata"]["creationTimestamp"] = format_time(world.now - 150)
     return world
+
+
+@scene(("HostRestartedAlone", None, S0))
+def host_restarted_alone_without_kubernetes() -> World:
+    world = World(kubernetes=False)
+    name = world.add()
+    world.gang("train", name, age=3 * HOUR)
+    world.host(name, 2)["start_time_ms"] = (world.now - HOUR) * 1000
+    return world

@@ -73,3 +73,11 @@ def jobs_are_not_in_the_bundle() -> World:
     world.add()
     world.ray_source = {"status": "degraded", "reason": "missing", "missing": ("jobs",)}
     return world
+
+
+@scene(("SourceStale", None, "ml/train"))
+def ray_answered_long_ago() -> World:
+    world = World()
+    world.add()
+    world.ray_source = {"fetched_at": world.now - 300, "poll_interval_seconds": 15.0}
+    return world
