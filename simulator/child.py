@@ -116,6 +116,9 @@ class Child:
                     future = self._waiting.pop(answer["id"], None)
                 if future is not None:
                     future.set_result(answer)
+        # Its output ends a moment before it does; whoever waits wants both over.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
         with self._lock:
             left, self._waiting = self._waiting, {}
         for future in left.values():

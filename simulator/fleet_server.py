@@ -162,54 +162,56 @@ def _choose(fleet: InventedFleet) -> list[_Fault]:
     """Faults that fit what is there: a gang to hurt, free slices to misuse."""
     found: list[_Fault] = []
 
-    def add(key: str, label: str, text: str, kind: str, cluster: Cluster, **where: Any) -> None:
-        found.append(_Fault(FaultView(key, label, text), kind, cluster.key, where))
+    def add(key: str, label: str, text: str, kind: str, part: Slice, **where: Any) -> None:
+        found.append(_Fault(FaultView(key, label, text), kind, part.cluster.key, where))
 
-    for cluster in fleet.clusters:
-        free = [part for part in cluster.free_slices() if part.shape.hosts > 2]
-        running = _running_slice(cluster)
-        if running is None or len(free) < 2:
-            continue
+    running = next(filter(None, map(_running_slice, fleet.clusters)), None)
+    if running is not None:
         add(
             "stop_host",
             "Stop a host",
             f"The machine of worker 1 of {running.id} dies under a gang.",
             "machine_lost",
-            cluster,
+            running,
             slice_name=running.name,
             worker=1,
         )
+    free = max((_free_slices(cluster) for cluster in fleet.clusters), key=len, default=[])
+    if len(free) >= 2:
         add(
             "split_group",
             "Make a split group",
-            f"A plain placement group lies over {free[0].name} and {free[1].name}.",
+            f"A plain placement group lies over {free[0].id} and {free[1].name}.",
             "split",
-            cluster,
+            free[0],
             slices=(free[0].name, free[1].name),
         )
+    if free and free[0].shape.hosts > 2:
         add(
             "squat",
             "Squat on a slice",
             f"A notebook holds two hosts of {free[0].id}, which train-b has reserved.",
             "squat",
-            cluster,
+            free[0],
             slice_name=free[0].name,
         )
+    if free:
+        last = free[-1]
         add(
             "leak_head",
             "Leak a head reservation",
-            f"The head of {free[1].id} is reserved and never used.",
+            f"The head of {last.id} is reserved and never used.",
             "leak_head",
-            cluster,
-            slice_name=free[1].name,
+            last,
+            slice_name=last.name,
         )
         add(
             "stall_pod",
             "Stall a pod",
-            f"The container of worker 1 of {free[1].id} fails at each start.",
+            f"The container of worker 1 of {last.id} fails at each start.",
             "crash_loop",
-            cluster,
-            slice_name=free[1].name,
+            last,
+            slice_name=last.name,
             worker=1,
         )
         add(
@@ -217,11 +219,16 @@ def _choose(fleet: InventedFleet) -> list[_Fault]:
             "Take a slice away",
             f"The cloud has no capacity for {free[0].id}.",
             "no_capacity",
-            cluster,
+            free[0],
             slice_name=free[0].name,
         )
-        return found
     return found
+
+
+def _free_slices(cluster: Cluster) -> list[Slice]:
+    """Free slices of several hosts, the largest first."""
+    free = [part for part in cluster.free_slices() if part.shape.hosts > 1]
+    return sorted(free, key=lambda part: -part.shape.hosts)
 
 
 def _running_slice(cluster: Cluster) -> Slice | None:

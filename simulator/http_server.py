@@ -139,6 +139,10 @@ class ServerThread:
         async def main() -> None:
             self.loop = asyncio.get_running_loop()
             await self._server.serve(sockets=[self.socket])
+            # TLS connections whose client said no goodbye would stay open behind the loop.
+            for transport in list(getattr(self.loop, "_transports", {}).values()):
+                transport.abort()
+            await asyncio.sleep(0)
 
         asyncio.run(main())
 

@@ -38,12 +38,10 @@ async def serve(socket: WebSocket, pod: dict[str, Any] | None, env: ExecEnv) -> 
     command = socket.query_params.getlist("command")
     found = env(pod) if pod is not None else None
     if found is None or not command:
-        await _end(socket, _failure(1, "container not found or not running"))
+        await _end(socket, _error("container not found or not running"))
         return
     if shutil.which(command[0], path=found.get("PATH")) is None:
-        await _end(
-            socket, _failure(127, f'exec: "{command[0]}": executable file not found in $PATH')
-        )
+        await _end(socket, _error(f'exec: "{command[0]}": executable file not found in $PATH'))
         return
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=found, start_new_session=True
@@ -94,12 +92,22 @@ async def _stdin(socket: WebSocket, process: asyncio.subprocess.Process, *, want
             os.killpg(process.pid, signal.SIGTERM)
 
 
-def _failure(code: int, message: str | None = None) -> dict[str, Any]:
+def _error(message: str) -> dict[str, Any]:
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "reason": "InternalError",
+        "message": f"Internal error occurred: error executing command in container: {message}",
+        "code": 500,
+    }
+
+
+def _failure(code: int) -> dict[str, Any]:
     return {
         "metadata": {},
         "status": "Failure",
         "reason": "NonZeroExitCode",
-        "message": message or f"command terminated with non-zero exit code: exit status {code}",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
         "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
     }
 
