@@ -16,8 +16,8 @@ def body(current: Snapshot) -> None:
         return
     _parts.sentence("Break something, and see what Slicewatch makes of it.", "headline")
     st.caption(
-        "These are real faults of real Ray processes on this machine. Each is found by the next "
-        "look, within seconds; nothing tells Slicewatch what was done."
+        "Nothing tells Slicewatch what was done: it finds each fault with its next look, within "
+        "seconds, through the same APIs as on a real cluster."
     )
     for fault in demo.faults():
         with st.container(border=True, horizontal=True, vertical_alignment="center"):

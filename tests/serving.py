@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,38 +38,42 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(*arguments: str, timeout: float = 60.0) -> Iterator[str]:
-    """Run ``slicewatch serve`` with these arguments; gives its address once it is ready."""
+def served(*arguments: str, command: str = "serve", timeout: float = 60.0) -> Iterator[str]:
+    """Run ``slicewatch serve`` (or ``demo``) like this; gives its address once it is ready."""
     port = free_port()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SLICEW")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "slicewatch", "serve", "--port", str(port), *arguments],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
     base = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_ready(base, process, timeout)
-        yield base
-    finally:
-        process.send_signal(signal.SIGINT)
+    # A file, not a pipe: nobody reads while it runs, and a full pipe would stop it.
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "slicewatch", command, "--port", str(port), *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+        )
         try:
-            process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            wait_until_ready(base, process, log, timeout)
+            yield base
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
-def wait_until_ready(base: str, process: subprocess.Popen[str], timeout: float) -> None:
+def wait_until_ready(
+    base: str, process: subprocess.Popen[str], log: IO[str], timeout: float
+) -> None:
     """Return when ``/readyz`` says so; fail at once when the process has ended."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         if process.poll() is not None:
-            error = process.stderr.read() if process.stderr else ""
-            raise AssertionError(f"serve ended with {process.returncode}: {error}")
+            log.seek(0)
+            raise AssertionError(f"it ended with {process.returncode}: {log.read()[-2000:]}")
         try:
             with urllib.request.urlopen(f"{base}/readyz", timeout=5) as answer:
                 if answer.status == 200:
@@ -96,7 +101,7 @@ def browser() -> Iterator[Browser]:
             chromium.close()
 
 
-def settled(page: Page, timeout: float = 30_000) -> None:
+def settled(page: Page, timeout: float = 60_000) -> None:
     """Wait until the script has run and nothing is being drawn any more."""
     page.wait_for_selector('[data-testid="stMainBlockContainer"]', timeout=timeout)
     page.wait_for_function(
