@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from diagnosis.finding import Report
+from diagnosis.memory import Memory
 from fleet.observation import Observation
 
 POLL_BUCKETS_SECONDS: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -26,7 +27,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """``observation`` is what a capture writes; ``report`` what everything shows.
 
     ``published_at`` is wall time in epoch seconds. ``stale_after`` seconds without a new snapshot
-    make ``/readyz`` fail and pages say so.
+    make ``/readyz`` fail and pages say so. ``memory`` is what the next look is judged with: history
+    keeps it, so that a restart forgets nothing.
     """
 
     observation: Observation
@@ -34,3 +36,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     published_at: float
     stale_after: float = 30.0
     stats: tuple[PollStats, ...] = ()
+    memory: Memory | None = None

@@ -16,6 +16,7 @@ from history.picture import picture_of
 
 ChangeKind = Literal[
     "watch_began",
+    "watch_resumed",
     "finding_opened",
     "finding_changed",
     "finding_closed",
@@ -38,6 +39,9 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 ONCE: frozenset[str] = frozenset({"group_created", "group_removed", "head_restarted"})
 """Happen once in the life of what they name, whoever sees it and when: their keys hold no time."""
+
+UNWATCHED = 660.0
+"""Seconds between two looks that is worth a word. Polls take seconds, a rolling update minutes."""
 
 MOST_RELATED = 16
 MOST_TOLD = 4
@@ -102,6 +106,7 @@ def compare(before: Picture | None, after: Picture) -> tuple[Change, ...]:
     if before is None:
         return (_began(after), *_findings(Picture(at=after.at), after))
     return (
+        *_resumed(before, after),
         *_sources(before, after),
         *_clusters(before, after),
         *_slices(before, after),
@@ -150,6 +155,20 @@ def _began(after: Picture) -> Change:
         f"{_count(len(after.groups), 'TPU placement group')}, "
         f"{_count(len(after.findings), 'finding')} open.",
     )
+
+
+def _resumed(before: Picture, after: Picture) -> Iterator[Change]:
+    gap = after.at - before.at
+    if gap > UNWATCHED:
+        yield Change(
+            at=after.at,
+            kind="watch_resumed",
+            subject=_subject("source", "slicewatch", "slicewatch"),
+            before=format_time(before.at),
+            after=format_time(after.at),
+            text=f"Nobody looked for {format_duration(gap)}: "
+            "when in that time the changes listed here happened is not known.",
+        )
 
 
 def _count(number: int, noun: str) -> str:
@@ -224,8 +243,7 @@ def _sight(key: str, old: ClusterMark, mark: ClusterMark, at: float) -> Iterator
             subject=_of_cluster(key, mark),
             before="0",
             after=str(mark.hidden),
-            text=f"{mark.hidden} of {_count(mark.slices, 'slice')} of {key} "
-            f"cannot be judged{why}.",
+            text=f"{mark.hidden} of {_count(mark.slices, 'slice')} of {key} cannot be judged{why}.",
         )
     elif old.hidden and not mark.hidden:
         yield Change(

@@ -14,7 +14,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from history import schema
-from history.errors import Damaged, HistoryError, Unusable, hide_password, is_damage, sentence
+from history.errors import (
+    DamagedError,
+    HistoryError,
+    UnusableError,
+    hide_password,
+    is_damage,
+    sentence,
+)
 
 BUSY_MILLISECONDS = 5000
 CONNECT_SECONDS = 5
@@ -32,7 +39,7 @@ def parse_url(url: str | Path) -> URL:
     """A database URL from what people write: a path, ``sqlite:///path``, ``postgresql://…``.
 
     Raises:
-        Unusable: no place that history can be kept in. The message repeats no password.
+        UnusableError: no place that history can be kept in. The message repeats no password.
     """
     text = str(url)
     if isinstance(url, Path) or "://" not in text:
@@ -40,15 +47,15 @@ def parse_url(url: str | Path) -> URL:
     try:
         found = make_url(text)
     except (ArgumentError, ValueError):
-        raise Unusable("the history's URL cannot be read") from None
+        raise UnusableError("the history's URL cannot be read") from None
     backend = found.get_backend_name()
     if backend == "sqlite":
         if not found.database or found.database == ":memory:":
-            raise Unusable("history in memory is lost at the next start; name a file")
+            raise UnusableError("history in memory is lost at the next start; name a file")
         return URL.create("sqlite", database=str(Path(found.database).expanduser()))
     if backend in ("postgresql", "postgres"):
         return found.set(drivername="postgresql+psycopg")
-    raise Unusable(f"history can be kept in SQLite or PostgreSQL, not in {backend!r}")
+    raise UnusableError(f"history can be kept in SQLite or PostgreSQL, not in {backend!r}")
 
 
 class Database:
@@ -58,6 +65,8 @@ class Database:
         self.url = url
         self.sqlite = url.get_backend_name() == "sqlite"
         self.where = (url.database or "") if self.sqlite else hide_password(url.render_as_string())
+        self.damage: DamagedError | None = None
+        """Set by whoever meets it, for the recorder to act on."""
         self._writer: sa.Engine | None = None
         self._reader: sa.Engine | None = None
 
@@ -65,10 +74,11 @@ class Database:
         """Make what is missing, check what is there.
 
         Raises:
-            Damaged: the SQLite file is none, or broken.
-            Unusable: it is another program's, or of a newer version.
+            DamagedError: the SQLite file is none, or broken.
+            UnusableError: it is another program's, or of a newer version.
             HistoryError: anything else; trying again later may help.
         """
+        self.damage = None
         try:
             if self.sqlite:
                 self._check_file()
@@ -84,6 +94,11 @@ class Database:
         for engine in (self._writer, self._reader):
             if engine is not None:
                 engine.dispose()
+
+    @property
+    def readable(self) -> bool:
+        """Was it opened at least as far as to be asked?"""
+        return self._reader is not None
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -122,7 +137,10 @@ class Database:
     def translated(self, error: BaseException) -> HistoryError:
         """A driver's error as ours."""
         text = sentence(error, self.where)
-        return Damaged(text) if self.sqlite and is_damage(error) else HistoryError(text)
+        if self.sqlite and is_damage(error):
+            self.damage = DamagedError(text)
+            return self.damage
+        return HistoryError(text)
 
     def insert(self, table: sa.Table) -> Any:
         """An INSERT of the dialect, which knows ON CONFLICT."""
@@ -184,10 +202,10 @@ class Database:
         except FileNotFoundError:
             return
         if head and not head.startswith(_MAGIC):
-            raise Damaged(f"the file is no SQLite database ({self.where})")
+            raise DamagedError(f"the file is no SQLite database ({self.where})")
         application = int.from_bytes(head[68:72], "big") if len(head) == 100 else 0
         if head and application not in (0, schema.APPLICATION_ID):
-            raise Unusable(f"the file is another program's database ({self.where})")
+            raise UnusableError(f"the file is another program's database ({self.where})")
 
     def _prepare(self) -> None:
         assert self._writer is not None
@@ -195,7 +213,7 @@ class Database:
             if self.sqlite:
                 names = set(sa.inspect(connection).get_table_names())
                 if names and schema.about.name not in names:
-                    raise Unusable(f"the file is another program's database ({self.where})")
+                    raise UnusableError(f"the file is another program's database ({self.where})")
                 connection.exec_driver_sql(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             else:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TABLE_LOCK})")
@@ -215,9 +233,9 @@ class Database:
         try:
             found = int(text if text is not None else schema.VERSION)
         except ValueError:
-            raise Damaged(f"the history's version cannot be read ({self.where})") from None
+            raise DamagedError(f"the history's version cannot be read ({self.where})") from None
         if found > schema.VERSION:
-            raise Unusable(
+            raise UnusableError(
                 f"the history was kept by a newer Slicewatch (tables of version {found}, this one "
                 f"knows {schema.VERSION}); update this one, or name another place ({self.where})"
             )

@@ -14,11 +14,11 @@ class HistoryError(Exception):
     """History cannot be read or written; the message is one line for people."""
 
 
-class Unusable(HistoryError):
+class UnusableError(HistoryError):
     """Trying again will not help: the database is another program's, or of a newer version."""
 
 
-class Damaged(HistoryError):
+class DamagedError(HistoryError):
     """The database file cannot be read as one."""
 
 
@@ -26,7 +26,7 @@ def sentence(error: BaseException, where: str) -> str:
     """One line about a driver's error: what it means, and where. Passwords are left out."""
     cause = getattr(error, "orig", None) or error
     text = str(cause)
-    if isinstance(cause, sqlite3.Error) or isinstance(cause, OSError):
+    if isinstance(cause, sqlite3.Error | OSError):
         return f"{_sqlite(text, cause)} ({where})"
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(cause).__name__)
     return f"the database does not work: {hide_password(first)[:MOST_WORDS]} ({where})"

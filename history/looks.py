@@ -177,7 +177,7 @@ def decode_look(encoded: Encoded, *, startup_grace: float, stale_after: float) -
         frame = _frames.decode(encoded.frame)
         observation = _put_rows(frame, iter(encoded.rows))
     except (msgspec.MsgspecError, StopIteration, ValueError) as error:
-        raise LookError(f"the look cannot be read: {error or 'it is cut short'}") from None
+        raise LookError(f"the look cannot be read: {str(error) or 'it is cut short'}") from None
     fleet = build_fleet(observation, startup_grace=startup_grace)
     return Snapshot(
         observation=observation,

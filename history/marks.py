@@ -14,7 +14,7 @@ class _Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     pass
 
 
-class HostMark(_Mark, kw_only=True):
+class HostMark(_Mark, frozen=True, kw_only=True):
     """A place of a slice (``worker 2``) and what is in it. ``ray``: start of the Ray node's id."""
 
     place: str
@@ -23,7 +23,7 @@ class HostMark(_Mark, kw_only=True):
     ray: str = ""
 
 
-class SliceMark(_Mark, kw_only=True):
+class SliceMark(_Mark, frozen=True, kw_only=True):
     """``status`` is the last one that was known. ``sides``: who showed it (``ray``,
     ``kubernetes``). ``hidden``: this look could not tell. ``seen_at``: the last that could."""
 
@@ -38,7 +38,7 @@ class SliceMark(_Mark, kw_only=True):
     why: str = ""
 
 
-class BundleMark(_Mark, kw_only=True):
+class BundleMark(_Mark, frozen=True, kw_only=True):
     """Where a bundle lies, or lay when it was last placed. ``place`` is for people."""
 
     index: int
@@ -46,7 +46,7 @@ class BundleMark(_Mark, kw_only=True):
     place: str = ""
 
 
-class GroupMark(_Mark, kw_only=True):
+class GroupMark(_Mark, frozen=True, kw_only=True):
     """A placement group. ``workers``: actors alive and dead; no change by themselves."""
 
     namespace: str
@@ -62,7 +62,7 @@ class GroupMark(_Mark, kw_only=True):
     workers: tuple[int, int] = (0, 0)
 
 
-class ClusterMark(_Mark, kw_only=True):
+class ClusterMark(_Mark, frozen=True, kw_only=True):
     """A Ray cluster. ``sides``: which ever answered for its hosts. ``groups_seen``: its placement
     groups were ever answered in full. ``hidden``: slices that cannot be judged now."""
 
@@ -78,7 +78,7 @@ class ClusterMark(_Mark, kw_only=True):
     why: str = ""
 
 
-class FindingMark(_Mark, kw_only=True):
+class FindingMark(_Mark, frozen=True, kw_only=True):
     """An open finding, as far as a change of it is worth a line."""
 
     code: str
@@ -94,13 +94,15 @@ class FindingMark(_Mark, kw_only=True):
     opened: float
 
 
-class SourceMark(_Mark, kw_only=True):
+class SourceMark(_Mark, frozen=True, kw_only=True):
+    """How a source answered."""
+
     status: str
     reason: str = ""
     detail: str = ""
 
 
-class Picture(_Mark, kw_only=True):
+class Picture(_Mark, frozen=True, kw_only=True):
     """One look as it is compared. ``findings`` by code, kind and id of subject, joined by ``|``.
 
     ``forgotten``: ids that were hidden for so long that nothing more is said of them.

@@ -62,7 +62,9 @@ def finding_spans(found: Iterable[Change], start: float, end: float) -> list[Fin
             )
     spans += open_now.values()
     inside = [
-        span for span in spans if span.opened <= end and (span.closed is None or span.closed >= start)
+        span
+        for span in spans
+        if span.opened <= end and (span.closed is None or span.closed >= start)
     ]
     return sorted(inside, key=lambda span: (span.opened, span.code, span.subject.id))
 

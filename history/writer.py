@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -45,6 +46,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     changes: int = 0
     used_bytes: int = 0
 
+
+Outcome = Literal["written", "held", "moved"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(Kept)
@@ -104,25 +107,38 @@ class Writer:
         with self._database.writing() as connection:
             table = schema.lease
             connection.execute(
-                sa.delete(table).where(
-                    table.c.scope == self._scope, table.c.holder == self._holder
-                )
+                sa.delete(table).where(table.c.scope == self._scope, table.c.holder == self._holder)
             )
 
     # --- looks
 
-    def write(self, found: Iterable[Change], row: Row | None, kept: Kept, at: float) -> bool:
+    def write(
+        self, found: Iterable[Change], row: Row | None, kept: Kept, since: float | None
+    ) -> Outcome:
         """One look's changes, the look if it is kept, and what the next is compared with.
 
         All or nothing. Writing the same again changes nothing: keys are made of what happened.
 
+        Args:
+            found: what changed.
+            row: the look, if it is to be kept.
+            kept: what the next look is compared with.
+            since: when that was last written, as far as the caller knows. Somebody else may have
+                written since, while this process slept or had no connection.
+
         Returns:
-            ``False`` when another has the lease; then nothing was written.
+            ``held`` when another has the lease, ``moved`` when somebody has written since; then
+            nothing was written.
         """
         data = compress(_encode(kept))
         with self._database.writing() as connection:
             if not self._claim(connection):
-                return False
+                return "held"
+            last = connection.scalar(
+                sa.select(schema.state.c.at).where(schema.state.c.scope == self._scope)
+            )
+            if last is not None and last != since:
+                return "moved"
             lines = [self._line(change, number) for number, change in enumerate(found)]
             if lines:
                 connection.execute(
@@ -140,13 +156,13 @@ class Writer:
                     )
                     .on_conflict_do_nothing()
                 )
-            values = {"at": at, "data": data}
+            values = {"at": kept.picture.at, "data": data}
             connection.execute(
                 self._database.insert(schema.state)
                 .values(scope=self._scope, **values)
                 .on_conflict_do_update(index_elements=["scope"], set_=values)
             )
-        return True
+        return "written"
 
     def _line(self, change: Change, number: int) -> dict[str, object]:
         subject = change.subject
@@ -265,16 +281,21 @@ class Writer:
         """Return freed pages of an SQLite file to the disk. PostgreSQL reuses its own."""
         if self._database.sqlite:
             with self._database.writing() as connection:
-                connection.exec_driver_sql(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").all()
+                driver = connection.connection.driver_connection
+                assert driver is not None
+                # A page a step, and SQLAlchemy takes none from a statement without columns.
+                driver.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
 
 
-def read_kept(database: Database, scope: str) -> Kept | None:
-    """What was last compared; ``None`` when there is nothing, or nothing that can be read."""
+def read_kept(database: Database, scope: str) -> tuple[Kept | None, float | None]:
+    """What was last compared, and when; the first is ``None`` when it cannot be made out."""
     with database.reading() as connection:
-        data = connection.scalar(sa.select(schema.state.c.data).where(schema.state.c.scope == scope))
-    if data is None:
-        return None
+        found = connection.execute(
+            sa.select(schema.state.c.data, schema.state.c.at).where(schema.state.c.scope == scope)
+        ).first()
+    if found is None:
+        return None, None
     try:
-        return _kept.decode(decompress(bytes(data)))
+        return _kept.decode(decompress(bytes(found.data))), found.at
     except (msgspec.MsgspecError, LookError):
-        return None
+        return None, found.at
