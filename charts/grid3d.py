@@ -44,6 +44,15 @@ SYMBOLS = {
 }
 """3D has eight marker shapes only; colours and the legend's letters tell the rest apart."""
 
+DENSE_SYMBOLS = {
+    "circle": "diamond",
+    "hexagon": "diamond-open",
+    "diamond": "cross",
+    "hash-open": "square-open",
+    "circle-open": "square-open",
+}
+"""For thousands of chips: a circle is fifty triangles, a diamond two."""
+
 Trace = dict[str, Any]
 
 
@@ -193,6 +202,8 @@ def _chips(layout: Plan, marks: Sequence[Sign], texts: Sequence[str] | None) -> 
         # In a thick slice whatever is wrong must shine through what is well.
         wrong = chips > 512 and views[0].state in ("broken", "incomplete", "forming")
         symbol = SYMBOLS.get(sign.symbol, "circle")
+        if chips > FULL_TEXT_CHIPS:
+            symbol = DENSE_SYMBOLS.get(sign.symbol, symbol)
         traces.append(
             {
                 "type": "scatter3d",

@@ -124,10 +124,12 @@ def test_hostile_names_stay_text() -> None:
 @pytest.mark.parametrize("count", [2500])
 def test_thousands_are_cheap(count: int) -> None:
     fleet, statuses = many(count)
-    wall_figure(fleet, statuses)
-    started = time.process_time()
-    figure = wall_figure(fleet, statuses)
-    assert time.process_time() - started < 0.5
+    seconds = []
+    for _ in range(3):
+        started = time.process_time()
+        figure = wall_figure(fleet, statuses)
+        seconds.append(time.process_time() - started)
+    assert min(seconds) < 0.5
     assert len(figure.to_json()) < 500_000
 
 
