@@ -51,6 +51,7 @@ COPY fleet ./fleet
 COPY diagnosis ./diagnosis
 COPY collectors ./collectors
 COPY exporter ./exporter
+COPY history ./history
 # Compiled here, since nothing can be written later.
 RUN python -m compileall -q /app
 EXPOSE 8501

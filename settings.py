@@ -131,6 +131,36 @@ class Settings(BaseSettings):
         "info", description="How much to log to standard error."
     )
 
+    # --- history: what was
+    history: Literal["on", "off"] = Field(
+        "on",
+        description="Whether to keep what was, for the History page: changes, and looks to go back "
+        "to. Off while a bundle is shown.",
+    )
+    history_path: Path | None = Field(
+        None,
+        description="The SQLite file of the history, when it is not slicewatch/history.sqlite in "
+        "the user's state folder (~/.local/state). In a container: a path on a volume.",
+    )
+    history_url: SecretStr | None = Field(
+        None,
+        description="postgresql://USER:PASSWORD@HOST/DATABASE in place of a file, when several "
+        "replicas run: one of them writes, the others take over from it.",
+    )
+    history_days: int = Field(
+        14,
+        gt=0,
+        le=3650,
+        description="How many days history goes back. Two weeks are enough for a post-mortem and "
+        "the question whether it was so last week, too.",
+    )
+    history_mebibytes: int = Field(
+        1024,
+        ge=16,
+        description="What history may take; the oldest looks go first. 1,000 hosts cost under 50 "
+        "MB a day.",
+    )
+
     # --- thresholds: what diagnosis/thresholds.py says, in seconds unless the name says otherwise
     slice_startup_grace: float = _seconds(
         _DEFAULTS.slice_startup_grace,
@@ -220,12 +250,21 @@ class Settings(BaseSettings):
             split_address(address)
         return value
 
+    @field_validator("history_url")
+    @classmethod
+    def _history(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.match(
+            r"postgres(ql)?(\+psycopg)?://", value.get_secret_value()
+        ):
+            raise ValueError("is no postgresql:// address")
+        return value
+
     @field_validator("prometheus_url")
     @classmethod
     def _prometheus(cls, value: str | None) -> str | None:
         return _base_url(value) if value else None
 
-    @field_validator("ray_token_file", "ray_ca_file", "kubeconfig", "bundle")
+    @field_validator("ray_token_file", "ray_ca_file", "kubeconfig", "bundle", "history_path")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value is not None else None

@@ -28,6 +28,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Pace": ("poll_interval", "request_timeout", "max_body_mebibytes"),
     "Serving": ("host", "port", "api_token", "log_level"),
+    "History": ("history", "history_path", "history_url", "history_days", "history_mebibytes"),
     "Thresholds of the rules": Thresholds.__struct_fields__,
 }
 

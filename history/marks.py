@@ -15,7 +15,7 @@ class _Mark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HostMark(_Mark, frozen=True, kw_only=True):
-    """A place of a slice (``worker 2``) and what is in it. ``ray``: start of the Ray node's id."""
+    """A place of a slice (``worker 2``) and what is in it. ``ray``: its Ray node, as a digest."""
 
     place: str
     state: str
@@ -39,7 +39,8 @@ class SliceMark(_Mark, frozen=True, kw_only=True):
 
 
 class BundleMark(_Mark, frozen=True, kw_only=True):
-    """Where a bundle lies, or lay when it was last placed. ``place`` is for people."""
+    """Where a bundle lies, or lay when it was last placed: the node as a digest, the place for
+    people."""
 
     index: int
     node: str = ""

@@ -7,6 +7,7 @@ full. While a Ray head settles after a restart, its answers count as not seen.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -35,9 +36,6 @@ TWO_HEADS_FOR = 120.0
 FORGET_AFTER = 86400.0
 """What could not be seen for a day (its part is always cut, its cluster is no longer asked) is
 forgotten without a word: carrying it on for ever would say that it is still there."""
-
-SHORT_ID = 16
-"""Characters of a Ray id that tell two apart in one cluster."""
 
 
 def picture_of(report: Report, before: Picture | None = None) -> Picture:
@@ -188,13 +186,21 @@ def _hosts(hosts: Iterable[Host]) -> tuple[HostMark, ...]:
                     place=place_of(host),
                     state=host.state,
                     problem=host.problem or "",
-                    ray=(host.ray_node_id or "")[:SHORT_ID],
+                    ray=_digest(host.ray_node_id),
                 )
                 for host in hosts
             ),
             key=lambda mark: (len(mark.place), mark.place, mark.ray),
         )
     )
+
+
+def _digest(ident: str | None) -> str:
+    """A Ray id cut to what tells two of them apart, whatever it is made of."""
+    if not ident:
+        return ""
+    data = ident.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def place_of(host: Host) -> str:
@@ -250,10 +256,11 @@ def _group(
         mark = last.get(bundle.index, BundleMark(index=bundle.index))
         if bundle.node_id and bundle.placed:
             where = places.get((bundle.slice_id or "", bundle.host_key or ""), "")
-            node = bundle.node_id[:SHORT_ID]
-            # The place of a node that is hidden for a moment is still its place.
-            if not where and mark.node == node:
-                where = mark.place
+            node = _digest(bundle.node_id)
+            if not where:
+                # The place of a node that is hidden for a moment is still its place.
+                known = mark.node == node and mark.place
+                where = known or f"node {bundle.node_id[:12]}"
             mark = BundleMark(index=bundle.index, node=node, place=where)
         bundles.append(mark)
     actors = [worker for worker in group.workers if worker.kind == "actor"]

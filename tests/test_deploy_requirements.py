@@ -108,6 +108,7 @@ ROOMS = {
         "diagnosis",
         "exporter",
         "fleet",
+        "history",
     ),
     "dashboard": ("app.py", "charts", "pages"),
     "": ("simulator",),
