@@ -19,7 +19,7 @@ from fleet.model import (
     WorkerGroup,
 )
 from fleet.observation import Event, Pod
-from fleet.pods import CLUSTER_LABEL, labels_of, pod_name, pod_namespace
+from fleet.pods import CLUSTER_LABEL, labels_of, pod_name, pod_namespace, tpu_containers
 from fleet.times import number
 
 KUBERNETES = "kubernetes"
@@ -38,6 +38,7 @@ class View:
         self.now = fleet.now
         self.thresholds = thresholds
         self.memory = memory
+        self._env: dict[int, dict[str, str | None]] = {}
         self.marks: dict[str, Mark] = {}
         self.seats: dict[str, Seat] = seats_of(self)
         self.held_off: dict[str, str] = {}
@@ -121,6 +122,19 @@ class View:
         if host.ray_node_id is None:
             return None
         return self.fleet.tpu_use.get(f"{cluster_id(item)}/{host.ray_node_id}")
+
+    def env(self, pod: Pod) -> dict[str, str | None]:
+        """Variables of a pod's first TPU container; ``None`` where a value comes from elsewhere."""
+        known = self._env.get(id(pod))
+        if known is None:
+            known = {
+                item.name: item.value
+                for container in tpu_containers(pod)[:1]
+                for item in container.env or ()
+                if item.name
+            }
+            self._env[id(pod)] = known
+        return known
 
     def mark(self, *parts: str, first: float | None = None) -> Mark | None:
         """Note that a condition holds in this look, and since when it has without a break.
@@ -220,12 +234,13 @@ def shorten(text: str, limit: int = 240) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def names_of(labels: Iterable[str], limit: int = 3) -> str:
-    """``a, b and c``; ``a, b, c and 4 more``."""
+def names_of(labels: Iterable[str], limit: int = 3, *, total: int | None = None) -> str:
+    """``a, b and c``; ``a, b, c and 4 more``. ``total``: how many there are, where fewer are given."""
     items = list(labels)
     shown = items[:limit]
-    if len(items) > limit:
-        return f"{', '.join(shown)} and {len(items) - limit} more"
+    count = max(total or 0, len(items))
+    if count > limit:
+        return f"{', '.join(shown)} and {count - limit} more"
     if len(shown) > 1:
         return f"{', '.join(shown[:-1])} and {shown[-1]}"
     return shown[0] if shown else "none"

@@ -280,12 +280,12 @@ def _chip_counts(view: View, host: Host) -> tuple[str, list[tuple[str, str, floa
     """Whether the node or the pod is at fault, and the counts that do not agree."""
     counts: list[tuple[str, str, float]] = []
     node, pod = host.node, host.pod
-    label = number(labels_of(node).get(CHIPS_PER_NODE_LABEL)) if node is not None else None
+    labels = labels_of(node) if node is not None else {}
+    label = number(labels.get(CHIPS_PER_NODE_LABEL))
     allocatable = None
     if node is not None and node.status is not None and node.status.allocatable is not None:
         allocatable = number(node.status.allocatable.get(TPU_RESOURCE)) or 0.0
     asked = pod_tpu_chips(pod) if pod is not None else None
-    containers = len(tpu_containers(pod)) if pod is not None else 0
     counted = ray_tpu(host.ray_node) if host.ray_node is not None else None
     if label is not None:
         counts.append(("node", f"label {CHIPS_PER_NODE_LABEL}", label))
@@ -295,15 +295,22 @@ def _chip_counts(view: View, host: Host) -> tuple[str, list[tuple[str, str, floa
         counts.append(("pod", f"limits {TPU_RESOURCE}", float(asked)))
     if counted is not None:
         counts.append(("ray", "resources_total TPU", counted))
-    settled = node is not None and node_ready(node) is True and _older(view, node)
-    if label is not None and allocatable is not None and settled and allocatable != label:
+    if (
+        node is not None
+        and label is not None
+        and allocatable is not None
+        and allocatable != label
+        and node_ready(node) is True
+        and _older(view, node)
+    ):
         return "node", counts
-    v7x = labels_of(node).get(ACCELERATOR_LABEL, "").startswith("tpu7") if node else False
+    v7x = labels.get(ACCELERATOR_LABEL, "").startswith("tpu7")
     if asked is not None and label is not None and asked != label and not (v7x and asked < label):
         return "pod", counts
     base = float(asked) if asked is not None else label
-    if base is not None and counted is not None and containers <= 1 and counted != base:
-        return "pod", counts
+    if base is not None and counted is not None and counted != base:
+        # One container's limit sets Ray's count; several share the pod's chips.
+        return ("pod", counts) if pod is None or len(tpu_containers(pod)) <= 1 else None
     return None
 
 

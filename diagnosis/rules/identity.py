@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from diagnosis import commands
 from diagnosis.finding import Action, Evidence, Subject
@@ -37,20 +37,10 @@ from fleet.topology import split_pod_type
 NEEDED_ENV = ("TPU_NAME", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES")
 
 
-def env_names(pod: Pod) -> dict[str, str | None]:
-    """Variables of the TPU containers by name; ``None`` where the value comes from elsewhere."""
-    return {
-        item.name: item.value
-        for container in tpu_containers(pod)[:1]
-        for item in container.env or ()
-        if item.name
-    }
-
-
-def hostnames(pod: Pod) -> list[str]:
+def hostnames(view: View, pod: Pod) -> list[str]:
     """The names in ``TPU_WORKER_HOSTNAMES``; empty when it is not in the pod's spec."""
-    value = env_names(pod).get("TPU_WORKER_HOSTNAMES") or ""
-    return [name.strip() for name in value.split(",") if name.strip()]
+    value = view.env(pod).get("TPU_WORKER_HOSTNAMES")
+    return [name.strip() for name in value.split(",") if name.strip()] if value else []
 
 
 def current(pods: tuple[Pod, ...]) -> list[Pod]:
@@ -91,7 +81,7 @@ def judge_identity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         bare: dict[str, list[str]] = {}
         pods = {}
         for pod in current(group.pods):
-            lacking = _lacking(pod, hosts.get(pod_name(pod)))
+            lacking = _lacking(view, pod, hosts.get(pod_name(pod)))
             if lacking:
                 bare[pod_name(pod)] = lacking
                 pods[pod_name(pod)] = pod
@@ -101,11 +91,11 @@ def judge_identity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         yield from _bare_nodes(view, cluster)
 
 
-def _lacking(pod: Pod, host: Host | None) -> list[str]:
-    if not tpu_containers(pod):
-        return []
-    env = env_names(pod)
+def _lacking(view: View, pod: Pod, host: Host | None) -> list[str]:
+    env = view.env(pod)
     lacking = [name for name in NEEDED_ENV if name not in env]
+    if not lacking or not tpu_containers(pod):
+        return []
     ray = (host.ray_node.labels if host is not None and host.ray_node is not None else None) or {}
     if ray.get(SLICE_NAME_LABEL) and ray.get(WORKER_ID_LABEL):
         return []
@@ -259,7 +249,7 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         bad: dict[str, list[Pod]] = defaultdict(list)
         for pod in current(group.pods):
             subdomain = pod.spec.subdomain if pod.spec else None
-            domains = {name.split(".")[1] for name in hostnames(pod) if name.count(".") >= 1}
+            domains = {name.split(".")[1] for name in hostnames(view, pod) if name.count(".") >= 1}
             if subdomain:
                 domains.add(subdomain)
             for domain in sorted(domains - {name for name in known if name}):
@@ -299,7 +289,7 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                     "pod",
                     pod_name(pods[0]),
                     "TPU_WORKER_HOSTNAMES",
-                    ",".join(hostnames(pods[0])[:2]),
+                    ",".join(hostnames(view, pods[0])[:2]),
                 ),
                 kube_evidence(
                     "namespace",
@@ -319,7 +309,7 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                         "--",
                         "getent",
                         "hosts",
-                        (hostnames(pods[0]) or [domain])[0],
+                        (hostnames(view, pods[0]) or [domain])[0],
                         namespace=cluster.namespace,
                     ),
                 ),
@@ -344,12 +334,13 @@ def judge_affinity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     Must not flag: pods that are already on a node; affinity to a label that the pod itself or
     another pod on a node carries; anti-affinity; gated pods.
     """
-    placed = [
-        labels_of(pod)
+    # Only the keys: whether a required value fits is the scheduler's business, not ours.
+    placed = {
+        frozenset(labels_of(pod))
         for group in view.fleet.worker_groups
         for pod in group.pods
         if node_name(pod) is not None
-    ]
+    }
     for group in view.worker_groups_of(cluster):
         if group.suspended:
             continue
@@ -402,7 +393,7 @@ def judge_affinity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         )
 
 
-def _impossible(pod: Pod, placed: list[dict[str, str]]) -> str | None:
+def _impossible(pod: Pod, placed: set[frozenset[str]]) -> str | None:
     """The label key of a required term that neither the pod nor any placed pod fulfils."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec and pod.spec.affinity else None
     terms = (
@@ -416,7 +407,7 @@ def _impossible(pod: Pod, placed: list[dict[str, str]]) -> str | None:
     return None
 
 
-def _unmet(term: AffinityTerm, labels: dict[str, str]) -> str | None:
+def _unmet(term: AffinityTerm, labels: Container[str]) -> str | None:
     """The key of the first requirement for which a pod lacks the label itself."""
     selector = term.label_selector
     if selector is None:
@@ -452,7 +443,7 @@ def judge_host_count(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             continue
         declared = (1 if spec.num_of_hosts is None else spec.num_of_hosts) if spec else None
         by_topology = group.hosts_by_topology
-        counted = {pod_name(pod): len(hostnames(pod)) for pod in pods if hostnames(pod)}
+        counted = {pod_name(pod): count for pod in pods if (count := len(hostnames(view, pod))) > 0}
         wanted = by_topology or declared
         wrong = sorted(name for name, count in counted.items() if wanted and count != wanted)
         spec_wrong = declared is not None and by_topology is not None and declared != by_topology

@@ -17,7 +17,6 @@ from diagnosis.rules.base import (
     kube_evidence,
     look,
 )
-from diagnosis.rules.identity import env_names
 from diagnosis.view import View, names_of
 from fleet.model import ClusterView, PlacementGroup, Slice, WorkerGroup
 from fleet.pods import terminating
@@ -28,7 +27,7 @@ COUNT, INDEX = "MEGASCALE_NUM_SLICES", "MEGASCALE_SLICE_ID"
 class Told:
     """What the pods of some slices were told: counts by value, and slice ids by slice."""
 
-    def __init__(self, slices: list[Slice]) -> None:
+    def __init__(self, view: View, slices: list[Slice]) -> None:
         """Read the environment of every live pod of ``slices``."""
         self.counts: dict[str, list[str]] = defaultdict(list)
         self.ids: dict[str, set[str]] = defaultdict(set)
@@ -38,7 +37,7 @@ class Told:
             for host in item.hosts:
                 if host.pod is None or terminating(host.pod):
                     continue
-                env = env_names(host.pod)
+                env = view.env(host.pod)
                 name = host.pod_name or "?"
                 count, index = env.get(COUNT), env.get(INDEX)
                 if count is not None:
@@ -64,7 +63,7 @@ def judge_multislice(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             continue
         slices = [item for key in group.slices if (item := view.slices.get(key)) is not None]
         judged |= {item.id for item in slices}
-        problem = _problem(slices, len(slices), exact=True)
+        problem = _problem(view, slices, len(slices), exact=True)
         if problem is not None:
             yield _mismatch(view, cluster, group_subject(group), problem, slices, group)
     for worker_group in view.worker_groups_of(cluster):
@@ -73,7 +72,7 @@ def judge_multislice(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             continue
         if any(item.forming or item.gated or item.leaving for item in slices):
             continue
-        problem = _problem(slices, _replicas(worker_group, slices), exact=False)
+        problem = _problem(view, slices, _replicas(worker_group, slices), exact=False)
         if problem is not None:
             yield _mismatch(view, cluster, cluster_subject(cluster), problem, slices, None)
 
@@ -83,8 +82,10 @@ def _replicas(group: WorkerGroup, slices: list[Slice]) -> int:
     return max(wanted or 0, len(slices))
 
 
-def _problem(slices: list[Slice], there: int, *, exact: bool) -> tuple[str, Told] | None:
-    told = Told(slices)
+def _problem(
+    view: View, slices: list[Slice], there: int, *, exact: bool
+) -> tuple[str, Told] | None:
+    told = Told(view, slices)
     if not told.counts and not any(told.ids.values()):
         return None
     if len(told.counts) > 1:

@@ -23,7 +23,7 @@ from diagnosis.rules.placement import group_links, who
 from diagnosis.rules.scheduler import leak_of, livelocked, same_pod_type
 from diagnosis.view import View, cluster_id, names_of, ray_tpus, shorten
 from fleet.groups import HEAD_RESOURCE
-from fleet.joining import POD_TYPE_LABEL, RAY_TOPOLOGY_LABEL
+from fleet.joining import POD_TYPE_LABEL, RAY_TOPOLOGY_LABEL, SLICE_NAME_LABEL
 from fleet.model import ClusterView, PlacementGroup, Slice, WorkerGroup
 from fleet.times import format_duration, number
 
@@ -39,6 +39,9 @@ HOPELESS = frozenset(
 )
 """Causes that waiting cannot end (contract section 4)."""
 
+MANY = 16
+"""Slices that one finding names at most; a fleet has thousands."""
+
 COMMON_RESOURCES = frozenset({"CPU", "GPU", "TPU", "memory", "object_store_memory"})
 
 
@@ -53,6 +56,101 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     blockers: tuple[PlacementGroup, ...] = ()
 
 
+class Survey:
+    """What one Ray cluster has to offer, counted once however many groups wait."""
+
+    def __init__(self, view: View, cluster: ClusterView) -> None:
+        """Walk over the cluster's hosts and groups once."""
+        self.view = view
+        self.cluster = cluster
+        self.slices = view.slices_of(cluster)
+        strays = [
+            number((stray.node.resources_total or {}).get("TPU")) or 0.0
+            for stray in view.stray_nodes_of(cluster)
+        ]
+        offers = [ray_tpus(host) for item in self.slices for host in item.hosts]
+        made = [float(item.chips_per_pod or 0) for item in view.worker_groups_of(cluster)]
+        self.largest = max((*offers, *strays, *made), default=0.0)
+        self.stray_tpus = sum(strays)
+        self.heads = {
+            name
+            for item in self.slices
+            for host in item.hosts
+            if host.offers_head and host.ray_node is not None
+            for name in host.ray_node.resources_total or {}
+            if HEAD_RESOURCE.match(name)
+        }
+        self.resources = {
+            name
+            for node in cluster.nodes_by_id.values()
+            if node.state == "ALIVE"
+            for name in node.resources_total or {}
+        }
+        self.slice_labels = {
+            label
+            for node in cluster.nodes_by_id.values()
+            for label in ((node.labels or {}).get(SLICE_NAME_LABEL),)
+            if label
+        }
+        self.holders = [
+            other for other in view.groups_of(cluster) if other.chips > 0 and other.slices
+        ]
+        self.held = sum(
+            bundle.chips
+            for other in view.groups_of(cluster)
+            for bundle in other.bundles
+            if bundle.host_key is not None
+        ) + sum(
+            worker.chips
+            for item in self.slices
+            for worker in item.workers
+            if worker.group_id is None and worker.alive
+        )
+        self._of_shape: dict[str | None, list[Slice]] = {}
+        self._on_its_way: dict[frozenset[str], bool] = {}
+        self._tpus: dict[frozenset[str], float] = {}
+        self._leaks: dict[str, list[PlacementGroup]] = {}
+        self.verdicts: dict[tuple[str | None, str | None], Reason | None] = {}
+
+    def of_shape(self, wanted: str | None) -> list[Slice]:
+        """Slices of a pod type, whatever its spelling."""
+        if wanted not in self._of_shape:
+            self._of_shape[wanted] = [
+                item for item in self.slices if same_pod_type(item.pod_type, wanted)
+            ]
+        return self._of_shape[wanted]
+
+    def of_topologies(self, topologies: frozenset[str]) -> Sequence[Slice]:
+        """Slices of some topologies; all where none is named."""
+        if not topologies:
+            return self.slices
+        return [item for item in self.slices if item.topology_name in topologies]
+
+    def coming(self, topologies: frozenset[str]) -> bool:
+        """Whether a slice of one of these topologies is on its way."""
+        if topologies not in self._on_its_way:
+            self._on_its_way[topologies] = _coming(self.of_topologies(topologies))
+        return self._on_its_way[topologies]
+
+    def tpus(self, topologies: frozenset[str]) -> float:
+        """TPUs of all ready hosts of these topologies."""
+        if topologies not in self._tpus:
+            total = sum(
+                ray_tpus(host)
+                for item in self.of_topologies(topologies)
+                for host in item.hosts
+                if host.state == "ready"
+            )
+            self._tpus[topologies] = total + (0.0 if topologies else self.stray_tpus)
+        return self._tpus[topologies]
+
+    def leaks(self, item: Slice) -> list[PlacementGroup]:
+        """Leaked reservations of a slice's head."""
+        if item.id not in self._leaks:
+            self._leaks[item.id] = leak_of(self.view, item)
+        return self._leaks[item.id]
+
+
 def judge_pending(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     """``PlacementPending``: a TPU group has waited longer than two minutes.
 
@@ -63,6 +161,7 @@ def judge_pending(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     """
     spinning = livelocked(view, cluster)
     looping = {group.key for group, _ in spinning}
+    survey: Survey | None = None
     for group in view.groups_of(cluster):
         if group.state not in ("PENDING", "PREPARED") or group.key in looping:
             continue
@@ -82,30 +181,29 @@ def judge_pending(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 "it waits, but Ray's lists of nodes and groups are not complete, so why is not known",
             )
             continue
-        reason = _reason(view, cluster, group, spinning[0][0] if spinning else None)
+        survey = survey or Survey(view, cluster)
+        reason = _reason(survey, group, spinning[0][0] if spinning else None)
         if reason is not None:
             yield _pending(view, cluster, group, reason)
 
 
-def _reason(
-    view: View, cluster: ClusterView, group: PlacementGroup, loop: PlacementGroup | None
-) -> Reason | None:
+def _reason(survey: Survey, group: PlacementGroup, loop: PlacementGroup | None) -> Reason | None:
     """The dominant cause; ``None`` where the wait is as it should be (a slice is coming)."""
     untried = group.scheduling_state == "QUEUED" or not group.attempts
     if loop is not None and untried:
-        return _behind(cluster, loop)
-    reason = _too_large(view, cluster, group)
+        return _behind(survey.cluster, loop)
+    reason = _too_large(survey, group)
     if reason is None:
         if group.wanted_slices:
-            reason = _named_slices(view, cluster, group)
+            reason = _named_slices(survey.view, survey.cluster, group)
         elif group.role == "head" or group.wanted_pod_type:
-            reason = _pod_type(view, cluster, group)
+            reason = _pod_type(survey, group)
         else:
-            reason = _any_host(view, cluster, group)
+            reason = _any_host(survey, group)
     if reason is None:
         return None
     if loop is not None and reason.cause not in HOPELESS:
-        return _behind(cluster, loop)
+        return _behind(survey.cluster, loop)
     return reason
 
 
@@ -122,27 +220,21 @@ def _behind(cluster: ClusterView, loop: PlacementGroup) -> Reason:
     )
 
 
-def _too_large(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason | None:
+def _too_large(survey: Survey, group: PlacementGroup) -> Reason | None:
     biggest = max((bundle.chips for bundle in group.bundles), default=0.0)
-    if biggest <= 0:
-        return None
-    hosts = [ray_tpus(host) for item in view.slices_of(cluster) for host in item.hosts]
-    hosts += [
-        number((stray.node.resources_total or {}).get("TPU")) or 0.0
-        for stray in view.stray_nodes_of(cluster)
-    ]
-    hosts += [float(item.chips_per_pod or 0) for item in view.worker_groups_of(cluster)]
-    largest = max(hosts, default=0.0)
-    if largest <= 0 or biggest <= largest:
+    if biggest <= 0 or survey.largest <= 0 or biggest <= survey.largest:
         return None
     return Reason(
         cause="BundleTooLarge",
-        text=f"one bundle asks for {biggest:g} TPUs, and the biggest host has {largest:g}",
+        text=f"one bundle asks for {biggest:g} TPUs, and the biggest host has {survey.largest:g}",
         evidence=(
             ray_evidence(
-                cluster, f"placement group {group.label}", "bundles.unit_resources.TPU", biggest
+                survey.cluster,
+                f"placement group {group.label}",
+                "bundles.unit_resources.TPU",
+                biggest,
             ),
-            ray_evidence(cluster, "nodes", "largest resources_total.TPU", largest),
+            ray_evidence(survey.cluster, "nodes", "largest resources_total.TPU", survey.largest),
         ),
     )
 
@@ -333,34 +425,34 @@ def _unexplained(cluster: ClusterView, group: PlacementGroup) -> Reason:
 # --- groups that want a shape ---------------------------------------------------------------
 
 
-def _pod_type(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason | None:
-    wanted = group.wanted_pod_type
-    offered = _offered_heads(view, cluster)
-    exact = {item.id: item for item in view.slices_of(cluster) if _is_of(item, wanted)}
+def _pod_type(survey: Survey, group: PlacementGroup) -> Reason | None:
     asked = next((bundle.head_resource for bundle in group.bundles if bundle.head_resource), None)
-    spelled = _other_spelling(wanted, asked, offered, list(exact.values()))
+    key = (group.wanted_pod_type, asked)
+    if key not in survey.verdicts:
+        survey.verdicts[key] = _shape(survey, group, *key)
+    return survey.verdicts[key]
+
+
+def _shape(
+    survey: Survey, group: PlacementGroup, wanted: str | None, asked: str | None
+) -> Reason | None:
+    """Why no slice of a shape can be reserved; the same for every group that wants it."""
+    cluster = survey.cluster
+    candidates = survey.of_shape(wanted)
+    spelled = _other_spelling(wanted, asked, survey.heads, candidates)
     if spelled is not None:
         return Reason(
             cause="ResourceNameMismatch",
             text=f"it asks for {asked or wanted}, but the hosts of that shape offer {spelled}",
-            evidence=(
-                ray_evidence(
-                    cluster,
-                    f"placement group {group.label}",
-                    "bundles.unit_resources",
-                    asked or wanted,
-                ),
-                ray_evidence(cluster, "nodes", "resources_total", spelled),
-            ),
-            slices=tuple(exact),
+            evidence=(ray_evidence(cluster, "nodes", "resources_total", spelled),),
+            slices=tuple(item.id for item in candidates[:MANY]),
         )
-    candidates = list(exact.values())
     if not candidates:
-        return _none_of_shape(view, cluster, group, wanted)
+        return _none_of_shape(survey.view, cluster, wanted)
     if _coming(candidates):
         return None
     for item in candidates:
-        leaked = [holder for holder in leak_of(view, item) if holder.key != group.key]
+        leaked = survey.leaks(item)
         if leaked:
             return Reason(
                 cause="HeadHeld",
@@ -376,61 +468,49 @@ def _pod_type(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason
             )
     broken = [item for item in candidates if not _whole_enough(item) and not item.held_by]
     if broken:
-        return _incomplete(cluster, broken)
-    busy = [item for item in candidates if item.held_by or item.head_held_by or item.workers]
-    if len(busy) == len(candidates):
-        holders = {
-            holder.key: holder
-            for item in busy
-            for key in (*item.held_by, *item.head_held_by)
-            if (holder := view.groups.get(key)) is not None and holder.chips > 0
-        }
-        labels = [holder.label for _, holder in sorted(holders.items())]
-        by = f" (by {names_of(labels)})" if labels else ""
-        return Reason(
-            cause="AllSlicesBusy",
-            text=f"all {len(busy)} slices of shape {wanted} are held{by}"
-            if len(busy) != 1
-            else f"the only slice of shape {wanted} ({busy[0].name}) is held{by}",
-            evidence=tuple(
-                ray_evidence(
-                    cluster,
-                    f"slice {item.name}",
-                    "held by",
-                    names_of(
-                        view.groups[key].label if key in view.groups else key
-                        for key in (item.held_by or item.head_held_by)
-                    ),
-                )
-                for item in busy[:8]
-            ),
-            slices=tuple(item.id for item in busy),
-            blockers=tuple(holders.values()),
-        )
-    free = [item for item in candidates if item not in busy]
+        return _incomplete(cluster, broken[:MANY])
+    free = [item for item in candidates if not (item.held_by or item.head_held_by or item.workers)]
+    if not free:
+        return _busy(survey, candidates, wanted)
     if asked is not None and not any(host.offers_head for item in free for host in item.hosts):
         return Reason(
             cause="NoSuchSlice",
             text=f"slice {free[0].name} has that shape, but none of its hosts offers {asked}",
             evidence=(ray_evidence(cluster, f"slice {free[0].name}", asked, "not offered"),),
-            slices=tuple(item.id for item in free),
+            slices=tuple(item.id for item in free[:MANY]),
         )
     return _unexplained(cluster, group)
 
 
-def _is_of(item: Slice, wanted: str | None) -> bool:
-    return same_pod_type(item.pod_type, wanted)
-
-
-def _offered_heads(view: View, cluster: ClusterView) -> set[str]:
-    return {
-        name
-        for item in view.slices_of(cluster)
-        for host in item.hosts
-        if host.offers_head and host.ray_node is not None
-        for name in host.ray_node.resources_total or {}
-        if HEAD_RESOURCE.match(name)
+def _busy(survey: Survey, busy: list[Slice], wanted: str | None) -> Reason:
+    groups = survey.view.groups
+    holders = {
+        holder.key: holder
+        for item in busy
+        for key in (*item.held_by, *item.head_held_by)
+        if (holder := groups.get(key)) is not None and holder.chips > 0
     }
+    labels = [holder.label for _, holder in sorted(holders.items())]
+    by = f" (by {names_of(labels)})" if labels else ""
+    return Reason(
+        cause="AllSlicesBusy",
+        text=f"all {len(busy)} slices of shape {wanted} are held{by}"
+        if len(busy) != 1
+        else f"the only slice of shape {wanted} ({busy[0].name}) is held{by}",
+        evidence=tuple(
+            ray_evidence(
+                survey.cluster,
+                f"slice {item.name}",
+                "held by",
+                names_of(
+                    groups[key].label if key in groups else key
+                    for key in (item.held_by or item.head_held_by)
+                ),
+            )
+            for item in busy[:8]
+        ),
+        slices=tuple(item.id for item in busy[:MANY]),
+    )
 
 
 def _other_spelling(
@@ -459,9 +539,7 @@ def _other_spelling(
     return next((label for label in sorted(labels) if same_pod_type(label, wanted)), None)
 
 
-def _none_of_shape(
-    view: View, cluster: ClusterView, group: PlacementGroup, wanted: str | None
-) -> Reason | None:
+def _none_of_shape(view: View, cluster: ClusterView, wanted: str | None) -> Reason | None:
     groups = [item for item in view.worker_groups_of(cluster) if _worker_group_is_of(item, wanted)]
     failed = [item for item in groups if scale_up_words(view, item)]
     if failed:
@@ -485,12 +563,7 @@ def _none_of_shape(
     return Reason(
         cause="NoSuchSlice",
         text=f"the cluster has no slice of shape {wanted}{has}{grow}",
-        evidence=(
-            ray_evidence(
-                cluster, f"placement group {group.label}", "wants pod type", wanted or "?"
-            ),
-            ray_evidence(cluster, "nodes", "pod types", ", ".join(have) or "none"),
-        ),
+        evidence=(ray_evidence(cluster, "nodes", "pod types", ", ".join(have) or "none"),),
         worker_groups=tuple(item.id for item in groups),
     )
 
@@ -518,73 +591,51 @@ def scale_up_words(view: View, group: WorkerGroup) -> str | None:
 # --- groups that take any host --------------------------------------------------------------
 
 
-def _any_host(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason | None:
-    topologies = {
+def _any_host(survey: Survey, group: PlacementGroup) -> Reason | None:
+    cluster = survey.cluster
+    topologies = frozenset(
         bundle.selector[RAY_TOPOLOGY_LABEL]
         for bundle in group.bundles
         if RAY_TOPOLOGY_LABEL in bundle.selector
-    }
-    slices = [
-        item
-        for item in view.slices_of(cluster)
-        if not topologies or item.topology_name in topologies
-    ]
-    if _coming(slices):
+    )
+    if survey.coming(topologies):
         return None
-    odd = _unknown_resource(view, cluster, group)
+    odd = _unknown_resource(survey, group)
     if odd is not None:
         return odd
-    strays = view.stray_nodes_of(cluster)
-    hosts = [(item, host) for item in slices for host in item.hosts if host.state == "ready"]
-    total = sum(ray_tpus(host) for _, host in hosts)
-    if not topologies:
-        total += sum(number((s.node.resources_total or {}).get("TPU")) or 0.0 for s in strays)
-    broken = [item for item in slices if not _whole_enough(item)]
+    total = survey.tpus(topologies)
+    thing = f"placement group {group.label}"
     if total < group.chips:
+        broken = [item for item in survey.of_topologies(topologies) if not _whole_enough(item)]
         if broken:
-            return _incomplete(cluster, broken)
+            return _incomplete(cluster, broken[:MANY])
         return Reason(
             cause="NoSuchSlice",
             text=f"it asks for {group.chips:g} TPUs in {len(group.bundles)} bundles, and the "
             f"cluster has {total:g} TPUs"
             + (f" of topology {names_of(sorted(topologies))}" if topologies else ""),
             evidence=(
-                ray_evidence(cluster, f"placement group {group.label}", "TPUs", group.chips),
+                ray_evidence(cluster, thing, "TPUs", group.chips),
                 ray_evidence(cluster, "nodes", "TPUs", total),
             ),
         )
-    held = sum(
-        bundle.chips
-        for other in view.groups_of(cluster)
-        if other.key != group.key
-        for bundle in other.bundles
-        if bundle.host_key is not None
-    ) + sum(
-        worker.chips
-        for item in slices
-        for worker in item.workers
-        if worker.group_id is None and worker.alive
-    )
+    own = sum(bundle.chips for bundle in group.bundles if bundle.host_key is not None)
+    held = survey.held - own
     if held <= 0 or total - held >= group.chips:
         return _unexplained(cluster, group)
-    holders = [
-        other
-        for other in view.groups_of(cluster)
-        if other.key != group.key and other.chips > 0 and other.slices
-    ]
+    labels = [other.label for other in survey.holders[: MANY + 1] if other.key != group.key]
     return Reason(
         cause="AllSlicesBusy",
         text=f"it asks for {group.chips:g} TPUs, and {held:g} of {total:g} are held"
-        + (f" (by {names_of(holder.label for holder in holders)})" if holders else ""),
+        + (f" (by {names_of(labels)})" if labels else ""),
         evidence=(
-            ray_evidence(cluster, f"placement group {group.label}", "TPUs", group.chips),
+            ray_evidence(cluster, thing, "TPUs", group.chips),
             ray_evidence(cluster, "nodes", "TPUs held", f"{held:g} of {total:g}"),
         ),
-        blockers=tuple(holders),
     )
 
 
-def _unknown_resource(view: View, cluster: ClusterView, group: PlacementGroup) -> Reason | None:
+def _unknown_resource(survey: Survey, group: PlacementGroup) -> Reason | None:
     """A resource that no live host offers, such as the name of a slice that is gone."""
     wanted = {
         name
@@ -592,46 +643,28 @@ def _unknown_resource(view: View, cluster: ClusterView, group: PlacementGroup) -
         for name, amount in bundle.resources.items()
         if amount > 0 and name not in COMMON_RESOURCES and not HEAD_RESOURCE.match(name)
     }
-    if not wanted:
-        return None
-    offered = {
-        name
-        for node in cluster.nodes_by_id.values()
-        if node.state == "ALIVE"
-        for name in node.resources_total or {}
-    }
-    missing = sorted(wanted - offered)
+    missing = sorted(wanted - survey.resources)
     if not missing:
         return None
     name = missing[0]
     near = next(
-        (
-            item
-            for item in sorted(offered)
-            if item.lower().replace("-", "_") == name.lower().replace("-", "_")
-        ),
-        None,
+        (item for item in sorted(survey.resources) if _spelled(item) == _spelled(name)), None
     )
+    gone = near is None and name in survey.slice_labels
     return Reason(
-        cause="ResourceNameMismatch"
-        if near or ":" in name
-        else "SliceGone"
-        if _names_a_slice(view, cluster, name)
-        else "ResourceNameMismatch",
+        cause="SliceGone" if gone else "ResourceNameMismatch",
         text=f"it asks for resource {name}, which no live host offers"
         + (f" (they offer {near})" if near else ""),
         evidence=(
-            ray_evidence(cluster, f"placement group {group.label}", "bundles.unit_resources", name),
+            ray_evidence(
+                survey.cluster, f"placement group {group.label}", "bundles.unit_resources", name
+            ),
         ),
     )
 
 
-def _names_a_slice(view: View, cluster: ClusterView, name: str) -> bool:
-    del view
-    return any(
-        (node.labels or {}).get("ray.io/tpu-slice-name") == name
-        for node in cluster.nodes_by_id.values()
-    )
+def _spelled(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 # --- the finding ----------------------------------------------------------------------------

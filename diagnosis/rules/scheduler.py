@@ -196,6 +196,8 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     Must not flag: the head group beside its worker group on the same slice, which is normal; a
     reservation younger than two minutes; a slice on which actors take TPUs without a group.
     """
+    heads = [group for group in view.groups_of(cluster) if group.waiting and group.role == "head"]
+    of_shape: dict[str | None, list[PlacementGroup]] = {}
     for item in view.slices_of(cluster):
         leaked = leak_of(view, item)
         if not leaked:
@@ -206,17 +208,15 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         if mark is not None and view.now - mark.since < view.thresholds.head_leak:
             # The worker group was removed a moment ago; its owner may be about to let go.
             continue
-        wanting = [
-            other
-            for other in view.groups_of(cluster)
-            if other.waiting
-            and other.role == "head"
-            and same_pod_type(other.wanted_pod_type, item.pod_type)
-        ]
+        if item.pod_type not in of_shape:
+            of_shape[item.pod_type] = [
+                other for other in heads if same_pod_type(other.wanted_pod_type, item.pod_type)
+            ]
+        wanting = of_shape[item.pod_type]
         severity: Severity = "critical" if wanting else "warning"
         ago = f" for {format_duration(view.now - begun)}" if begun is not None else ""
         blocked = (
-            f"; {names_of(other.label for other in wanting)} cannot get a slice because of it"
+            f"; {names_of((other.label for other in wanting[:4]), total=len(wanting))} cannot get a slice because of it"
             if wanting
             else ": nobody can reserve it"
         )
@@ -268,11 +268,13 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 ),
             ],
             since=begun,
-            affects=[f"placement group {other.label} waits for such a head" for other in wanting],
+            affects=[
+                f"placement group {other.label} waits for such a head" for other in wanting[:16]
+            ],
             links=Links(
                 cluster=cluster.id,
                 slices=(item.id,),
-                groups=tuple(other.key for other in (*leaked, *wanting)),
+                groups=tuple(other.key for other in (*leaked, *wanting[:16])),
             ),
             effect=f"the head of {item.name} is held by a leaked reservation",
         )
