@@ -9,7 +9,7 @@ from diagnosis.memory import Memory
 from fleet.observation import Observation
 
 POLL_BUCKETS_SECONDS: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Upper bounds of the poll duration histogram: a local head answers in 10 ms, a dying one in 30 s."""
+"""Bounds of the poll duration histogram: a local head answers in 10 ms, a dying one in 30 s."""
 
 
 class PollStats(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     gang_startup_grace: float = 300.0
     """Time for each rank to pull its image, import its libraries and start."""
     reservation_idle: float = 900.0
-    """Between two jobs in one driver a slice may rest for some minutes; not for a quarter of an hour."""
+    """Between two jobs of one driver a slice may rest for minutes; not for a quarter of an hour."""
     head_leak: float = 120.0
     """Between the head reservation and its worker group lie seconds, not minutes."""
     host_age_gap: float = 600.0
@@ -23,9 +23,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     maintenance_soon: float = 3600.0
     """An hour is enough to checkpoint and move a job."""
     head_restart_hold_off: float = 30.0
-    """Two heads can be ALIVE for 10 to 15 s after a restart, and a node's death is noticed 30 s late."""
+    """Two heads can be ALIVE for 15 s after a restart, and a node's death is noticed 30 s late."""
     livelock_attempts: int = 1000
-    """A healthy queue retries with a back-off: hundreds in an hour. A livelock makes 100,000 a second."""
+    """A healthy queue backs off: hundreds in an hour. A livelock makes 100,000 a second."""
     livelock_rate_per_second: float = 10.0
     gang_stall: float = 600.0
     """Compilation, checkpointing and evaluation leave chips idle for minutes; ten is too long."""

@@ -192,7 +192,8 @@ _Dumper.add_representer(str, _text)
 
 def dump(value: dict[str, Any]) -> str:
     """YAML under the header that says where it comes from."""
-    return HEADER + yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=4096, allow_unicode=True)
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=4096, allow_unicode=True)
+    return HEADER + text
 
 
 def prometheus_rule(spec: dict[str, Any]) -> dict[str, Any]:
