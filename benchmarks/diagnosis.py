@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from diagnosis.engine import judge  # noqa: E402  # needs the path above
-from diagnosis.memory import Memory  # noqa: E402
-from fleet.model import Fleet  # noqa: E402
-from tests.scenarios.world import World  # noqa: E402
+from diagnosis.engine import judge
+from diagnosis.memory import Memory
+from fleet.model import Fleet
+from tests.scenarios.world import World
 
 FAULT_EVERY = 20
 """One fault in so many hosts: 500 in 10,000."""
