@@ -54,6 +54,7 @@ class _Fault:
     inject: Callable[[], None]
     mend: Callable[[], None]
     active: Callable[[], bool]
+    waiting: Callable[[], bool] = lambda: False
     busy: bool = False
     note: str = ""
 
@@ -173,7 +174,7 @@ class DemoControl:
                     fault.label,
                     f"{fault.text} {fault.note}".strip(),
                     active=fault.active(),
-                    busy=fault.busy,
+                    busy=fault.busy or fault.waiting(),
                 )
                 for fault in self._faults.values()
             ]
@@ -202,7 +203,7 @@ class DemoControl:
     def _begin(self, key: str, *, wanted: bool) -> None:
         with self._lock:
             fault = self._faults[key]
-            if fault.busy or fault.active() is wanted or self._stop.is_set():
+            if fault.busy or fault.waiting() or fault.active() is wanted or self._stop.is_set():
                 return
             fault.busy, fault.note = True, ""
         self._pool.submit(self._carry_out, fault, fault.inject if wanted else fault.mend)
@@ -230,6 +231,8 @@ class DemoControl:
             inject=lambda: self.mirror.put(host, condition),
             mend=lambda: self.mirror.mend(host),
             active=lambda: self.mirror.condition(host) == condition,
+            # Mended by somebody else, with kubectl: on its way.
+            waiting=lambda: self.mirror.condition(host) == "starting",
         )
 
     def _group_fault(

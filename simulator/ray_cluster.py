@@ -21,8 +21,11 @@ from typing import Any
 from simulator.child import Child, ChildError, result_of
 from simulator.shapes import Shape, shape
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 """A raylet takes 3 s on an idle laptop; a busy one with a cold disk may take a minute."""
+
+ATTEMPTS = 2
+"""Ray gives its head 30 s to come up, which a machine that compiles something else may exceed."""
 
 Progress = Callable[[str], None]
 
@@ -150,18 +153,8 @@ class LocalRay:
         ``pod_names`` gives each host's ``RAY_CLOUD_INSTANCE_ID``. Raises :class:`ChildError`, with
         everything ended again, when Ray does not come up.
         """
-        # A short path: Unix sockets below it may be no longer than 107 bytes in all.
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="slicewatch-", dir="/tmp"))
         try:
-            self._child = Child(
-                "simulator.ray_keeper", [str(self._temp_dir)], log=self._temp_dir / "keeper.log"
-            )
-            progress("starting the Ray head")
-            env = {"RAY_CLOUD_INSTANCE_ID": head_pod, "RAY_NODE_TYPE_NAME": "headgroup"}
-            answer = self._child.ask(
-                "head", timeout=START_SECONDS, dashboard_port=dashboard_port, env=env
-            )
-            self.head = HeadView(**answer)
+            self.head = self._start_head(head_pod, progress, dashboard_port)
             for plan in self.plans.values():
                 self._hosts[plan.key] = HostView(plan, pod_names(plan))
             waiting = [(key, self._order_add(view)) for key, view in self._hosts.items()]
@@ -172,6 +165,26 @@ class LocalRay:
             self.stop()
             raise
         return self.head
+
+    def _start_head(self, pod: str, progress: Progress, port: int) -> HeadView:
+        env = {"RAY_CLOUD_INSTANCE_ID": pod, "RAY_NODE_TYPE_NAME": "headgroup"}
+        for attempt in range(ATTEMPTS):
+            # A short path: Unix sockets below it may be no longer than 107 bytes in all.
+            self._temp_dir = Path(tempfile.mkdtemp(prefix="slicewatch-", dir="/tmp"))
+            log = self._temp_dir / "keeper.log"
+            self._child = Child("simulator.ray_keeper", [str(self._temp_dir)], log=log)
+            progress("starting the Ray head" if attempt == 0 else "the head was slow; once more")
+            try:
+                answer = self._child.ask(
+                    "head", timeout=START_SECONDS, dashboard_port=port, env=env
+                )
+            except ChildError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self.stop()
+            else:
+                return HeadView(**answer)
+        raise AssertionError
 
     def stop(self) -> None:
         """End every process of the cluster. Safe to call twice, and before :meth:`start`."""

@@ -51,6 +51,7 @@ SYSTEM_CONFIG = {
 shorter than Ray's 30 s so that a demo is not boring, long enough for a busy laptop."""
 
 
+ATTEMPTS = 4
 STARTS_AT_ONCE = 3
 """Starting a host is mostly waiting for two Python agents; more only fight for the cores."""
 
@@ -62,6 +63,7 @@ class Keeper:
         self.cluster: Any = None
         self.nodes: dict[str, Any] = {}
         self.counter = itertools.count(1)
+        self.alone = threading.Lock()
 
     def head(self, *, dashboard_port: int, env: dict[str, str]) -> dict[str, Any]:
         """Start the head with its dashboard; answer with addresses."""
@@ -107,24 +109,47 @@ class Keeper:
         """Start one raylet and wait until the head knows it."""
         if host in self.nodes:
             raise ValueError(f"host {host} is already there")
-        # Ray picks the first free names, which races when several hosts start side by side.
-        sockets = Path(self.cluster.head_node.get_session_dir_path()) / "sockets"
-        number = next(self.counter)
-        node = self.cluster.add_node(
-            raylet_socket_name=str(sockets / f"r{number}"),
-            plasma_store_socket_name=str(sockets / f"p{number}"),
-            wait=True,
-            num_cpus=cpus,
-            resources=resources,
-            labels=labels,
-            env_vars=env,
-            object_store_memory=80 * 1024 * 1024,
-            node_ip_address="127.0.0.1",
-        )
+        for attempt in range(ATTEMPTS):
+            try:
+                # Side by side is quicker; where that was too much for the machine, one by one.
+                with contextlib.nullcontext() if attempt == 0 else self.alone:
+                    node = self._start(resources, labels, env, cpus)
+                break
+            except Exception:
+                if attempt == ATTEMPTS - 1:
+                    raise
         self.nodes[host] = node
         outputs = getattr(node.all_processes["raylet"][0], "stdout_file", None)
         log = str(outputs) if isinstance(outputs, str | os.PathLike) else ""
         return {"node_id": node.node_id, "pid": _raylet_pid(node), "log": log}
+
+    def _start(
+        self,
+        resources: dict[str, float],
+        labels: dict[str, str],
+        env: dict[str, str],
+        cpus: int,
+    ) -> Any:
+        # Ray picks the first free names, which races when several hosts start side by side.
+        sockets = Path(self.cluster.head_node.get_session_dir_path()) / "sockets"
+        number = next(self.counter)
+        socket = str(sockets / f"r{number}")
+        try:
+            return self.cluster.add_node(
+                raylet_socket_name=socket,
+                plasma_store_socket_name=str(sockets / f"p{number}"),
+                wait=True,
+                num_cpus=cpus,
+                resources=resources,
+                labels=labels,
+                env_vars=env,
+                object_store_memory=80 * 1024 * 1024,
+                node_ip_address="127.0.0.1",
+            )
+        except Exception:
+            # Ray gives a raylet 30 s. A late one must not join behind our back.
+            _kill_raylet(socket)
+            raise
 
     def stop(self, *, host: str) -> dict[str, Any]:
         """Kill one raylet with all its processes, without a goodbye, as a dying machine would."""
@@ -159,6 +184,18 @@ def _raylet_pid(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
+def _kill_raylet(socket: str) -> None:
+    """Kill our raylet that listens on a socket, if it is there."""
+    listing = subprocess.run(
+        ["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=False
+    )
+    for line in listing.stdout.splitlines():
+        pid, _, command = line.strip().partition(" ")
+        if f"--raylet_socket_name={socket} " in f"{command} ":
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
 def serve(orders: TextIO, answers: TextIO, keeper: Keeper, pool: ThreadPoolExecutor) -> None:
     """Carry out orders until the input closes, several at once; answers come as they are ready."""
     writing = threading.Lock()
@@ -177,8 +214,11 @@ def serve(orders: TextIO, answers: TextIO, keeper: Keeper, pool: ThreadPoolExecu
         pool.submit(carry_out, json.loads(line))
 
 
-def start_watcher() -> int:
-    """Start the shell that kills this session's process group once this process is gone.
+WATCHER = 'read _; sleep 0.2; kill -s KILL -- "-$1" 2>/dev/null; sleep 0.2; rm -rf -- "$2"'
+
+
+def start_watcher(temp_dir: Path) -> int:
+    """Start the shell that tidies up once this process is gone: its process group, its folder.
 
     Answers with the end of the pipe that it waits for: it closes when this process ends.
     """
@@ -186,7 +226,7 @@ def start_watcher() -> int:
         raise RuntimeError("the keeper must lead its own process group")
     reading, writing = os.pipe()
     subprocess.Popen(
-        ["/bin/sh", "-c", f"read _; sleep 0.2; kill -KILL -- -{os.getpid()} 2>/dev/null"],
+        ["/bin/sh", "-c", WATCHER, "watcher", str(os.getpid()), str(temp_dir)],
         stdin=reading,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -207,7 +247,7 @@ def main() -> None:
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING)
-    watcher = start_watcher()
+    watcher = start_watcher(temp_dir)
     pool = ThreadPoolExecutor(STARTS_AT_ONCE, thread_name_prefix="keeper")
     keeper = Keeper()
 

@@ -179,7 +179,7 @@ def test_kubectl_delete_mends_a_stalled_pod(demo: Demo) -> None:
     table = run("get", "pods", "--no-headers").splitlines()
     (bad,) = [line.split()[0] for line in table if "CrashLoopBackOff" in line]
     run("delete", "pod", bad)
-    wait_for(lambda: not fault(demo, "stall_pod").active, 60)
+    settled(demo, "stall_pod", active=False)
     assert bad not in pods(demo)
     assert len(pods(demo)) == 11
     head = run("get", "pods", "-l", "ray.io/node-type=head", "-o", "name").strip()
@@ -273,6 +273,7 @@ def test_nothing_outlives_a_keeper_that_is_killed() -> None:
     session = ray._child.pid
     os.kill(session, 9)
     wait_for(lambda: processes_of_session(session) == [], 20)
+    wait_for(lambda: not Path(ray._temp_dir or "").exists())
     began = time.monotonic()
     ray.stop()
     assert time.monotonic() - began < 5
