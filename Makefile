@@ -81,8 +81,9 @@ system-check: ## Name the real parts whose tests are skipped because a program i
 	say prometheus prometheus "scrape the exporter with a real Prometheus"; \
 	say amtool prometheus-alertmanager "route alerts through a real Alertmanager"; \
 	say kubectl kubernetes-client "talk to the simulated Kubernetes API as a person does"; \
+	say pg_ctlcluster postgresql "keep history in a real PostgreSQL"; \
 	if [ $$missing = 0 ]; then \
-	  echo "Nothing is skipped: Chromium, Prometheus, Alertmanager and kubectl are here."; fi
+	  echo "Nothing is skipped: Chromium, Prometheus, Alertmanager, kubectl, PostgreSQL."; fi
 
 screenshots: $(DEV) ## Pictures of each page, healthy and broken, into docs/images
 	@$(BIN)/python -m tests.screenshots $(ARGS)
