@@ -33,15 +33,17 @@ FROM ${PYTHON_IMAGE} AS base
 LABEL org.opencontainers.image.title="slicewatch" \
       org.opencontainers.image.description="Which Ray TPU slices are hung, split or incomplete, why, and what to do" \
       org.opencontainers.image.licenses="Apache-2.0"
-# A numeric user, so that runAsNonRoot can check it. HOME is in /tmp, the one place that is written:
-# the root file system may be read-only.
+# A numeric user, so that runAsNonRoot can check it. HOME is /tmp; that and the
+# history's folder are all that is written, so the root file system may be read-only.
 RUN groupadd --gid 10001 slicewatch \
  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin slicewatch \
+ && install -d -o 10001 -g 10001 /var/lib/slicewatch \
  && python -m pip uninstall --yes --quiet --root-user-action=ignore setuptools wheel pip
 ENV PATH=/opt/slicewatch/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     HOME=/tmp \
+    SLICEWATCH_HISTORY_PATH=/var/lib/slicewatch/history.sqlite \
     SLICEWATCH_HOST=0.0.0.0 \
     SLICEWATCH_PORT=8501
 WORKDIR /app

@@ -10,6 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from settings import Settings
+
 Object = dict[str, Any]
 
 READ = {"get", "list", "watch"}
@@ -21,7 +23,7 @@ MAY_READ = {
     ("ray.io", "rayclusters"),
     ("accelerator.gke.io", "slices"),
 }
-OVERLAYS = ("base", "headless", "namespaced", "monitoring")
+OVERLAYS = ("base", "headless", "namespaced", "persistent", "monitoring")
 
 
 def objects_of(text: str) -> list[Object]:
@@ -143,7 +145,29 @@ def test_the_pod_is_locked_down_and_probed(base: dict[str, Object]) -> None:
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     writable = {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert writable == {"/tmp"}
+    assert writable == {"/tmp", "/var/lib/slicewatch"}
+
+
+def test_history_is_kept_smaller_than_its_volume(base: dict[str, Object]) -> None:
+    spec = base["Deployment"]["spec"]["template"]["spec"]
+    env = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+    volume = next(item for item in spec["volumes"] if item["name"] == "history")
+    assert volume["emptyDir"]["sizeLimit"] == "1Gi"
+    assert int(env["SLICEWATCH_HISTORY_MEBIBYTES"]) < 1024
+    mounts = {item["name"]: item["mountPath"] for item in spec["containers"][0]["volumeMounts"]}
+    assert env["SLICEWATCH_HISTORY_PATH"].startswith(mounts["history"] + "/")
+
+
+def test_every_variable_of_the_manifests_is_a_setting(
+    manifests: dict[Path, list[Object]],
+) -> None:
+    known = {"RAY_AUTH_TOKEN"} | {f"SLICEWATCH_{name.upper()}" for name in Settings.model_fields}
+    for path, items in manifests.items():
+        for item in items:
+            if item["kind"] == "Deployment":
+                for container in item["spec"]["template"]["spec"]["containers"]:
+                    named = {entry["name"] for entry in container.get("env", [])}
+                    assert named <= known, (path, named - known)
 
 
 def test_selectors_and_ports_agree(
