@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from diagnosis.finding import Report
+from diagnosis.finding import Finding, Report
 from fleet.model import SLICE_STATUSES, Host, PlacementGroup, Slice, SliceStatusName
 from fleet.observation import SourceStatus
 from fleet.times import format_duration
@@ -218,6 +218,40 @@ def group_sentence(report: Report, group: PlacementGroup) -> str:
         f"{group.label} holds {want} ({count(len(group.bundles), 'bundle')}) on {where}; "
         f"{count(alive, 'worker')} running."
     )
+
+
+def findings_about_group(report: Report, group: PlacementGroup) -> list[Finding]:
+    """Findings about a group, then those of which it is a consequence, worst first each.
+
+    A consequence is folded into its cause, which names the group in ``affects``.
+    """
+    own = [
+        finding
+        for finding in report.findings
+        if finding.subject.kind == "placement_group" and finding.subject.id in (group.key, group.id)
+    ]
+    starts = (f"placement group {group.label} ", f"placement group {group.label}:")
+    place = (group.namespace, group.cluster)
+    behind = [
+        finding
+        for finding in report.findings
+        if finding not in own
+        and (finding.subject.namespace, finding.subject.cluster) == place
+        and any(text.startswith(starts) for text in finding.affects)
+    ]
+    return own + behind
+
+
+def findings_about_slice(report: Report, item: Slice) -> list[Finding]:
+    """Findings about a slice, then those about the placement groups that lie on it."""
+    own = list(report.findings_of("slice", item.id))
+    keys = {*item.held_by, *item.head_held_by}
+    keys |= {group.key for group in report.fleet.placement_groups if item.id in group.slices}
+    return own + [
+        finding
+        for finding in report.findings
+        if finding.subject.kind == "placement_group" and finding.subject.id in keys
+    ]
 
 
 def source_sentence(source: SourceStatus) -> str:

@@ -54,7 +54,7 @@ def finding_card(
                 command(finding.actions[0].command)
         with st.container(horizontal=True, gap="medium"):
             link("finding", "Evidence and next steps", **finding_params(finding))
-            if not here:
+            if not here or finding.subject.kind != "slice":
                 subject_link(finding)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from diagnosis.finding import Finding
 from diagnosis.snapshot import Snapshot
-from exporter.words import count, group_sentence
+from exporter.words import count, findings_about_group, group_sentence
 from fleet.model import Bundle, PlacementGroup
 from fleet.times import format_duration
 from pages import _cards, _parts
@@ -62,17 +61,9 @@ def _headline(current: Snapshot) -> str:
 
 
 def _reason(current: Snapshot, group: PlacementGroup) -> str:
-    """Why it waits, in the words of the finding about it, else in Ray's own."""
-    found = _findings(current, group)
+    """Why it waits, in the words of the finding behind it, else in Ray's own."""
+    found = findings_about_group(current.report, group)
     return found[0].summary if found else group_sentence(current.report, group)
-
-
-def _findings(current: Snapshot, group: PlacementGroup) -> list[Finding]:
-    return [
-        finding
-        for finding in current.report.findings
-        if finding.subject.kind == "placement_group" and finding.subject.id in (group.key, group.id)
-    ]
 
 
 def _table(current: Snapshot, groups: list[PlacementGroup], key: str, empty: str) -> None:
@@ -114,7 +105,8 @@ def _one(current: Snapshot, group: PlacementGroup) -> None:
         facts.append(f"asks for slice {', '.join(group.wanted_slices)}")
     facts.append(f"Ray cluster {group.namespace}/{group.cluster}")
     st.caption(_parts.escaped(" · ".join(facts)))
-    _cards.findings_section(current, _findings(current, group), "group")
+    found = findings_about_group(current.report, group)
+    _cards.findings_section(current, found, "group", here=False)
     for ident in group.slices:
         name = _slice_names(current, (ident,))[0]
         _parts.link("slice", f"Slice {name}", id=ident)

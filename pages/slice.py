@@ -5,7 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import group_sentence, host_trouble, ordered, shape, slice_sentence
+from exporter.words import (
+    findings_about_slice,
+    group_sentence,
+    host_trouble,
+    ordered,
+    shape,
+    slice_sentence,
+)
 from fleet.model import PlacementGroup, Slice
 from pages import _cards, _events, _parts, _pictures, _slices
 from pages._parts import ago, cell
@@ -21,7 +28,7 @@ def body(current: Snapshot) -> None:
         return
     _parts.sentence(slice_sentence(report, item), "headline")
     st.caption(_facts(item))
-    _cards.findings_section(current, report.findings_of("slice", item.id), "slice")
+    _cards.findings_section(current, findings_about_slice(report, item), "slice")
     _pictures.grid(current, item)
     st.subheader("Hosts")
     _hosts(current, item)

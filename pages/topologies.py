@@ -13,6 +13,7 @@ from fleet.describe import (
     manifest_lines,
     ray_call,
     subslice_lines,
+    subslice_note,
     warnings_of,
     wrap_line,
 )
@@ -25,16 +26,16 @@ from fleet.topology import (
     real_topologies,
 )
 from fleet.topology_tables import GENERATIONS
-from pages import _parts
+from pages import _parts, _pictures
 from pages._text import plain, printable
 
 NO_PART = "none"
+VIEWS = {"layers": "layers", "3d": "3D"}
 
 
 def body() -> None:
     """The questions, then the shape or what is wrong with it."""
-    generation = _generation()
-    name, chips = _shape(generation)
+    generation, name, chips = _question()
     try:
         topology = parse_topology(generation, name, chips)
     except TopologyError as error:
@@ -47,7 +48,8 @@ def body() -> None:
     _remember(topology)
     _parts.sentence(_headline(topology), "headline")
     for warning in warnings_of(topology):
-        st.info(plain(warning, 1000), icon=":material/info:")
+        if warning != subslice_note(topology):
+            st.info(plain(warning, 1000), icon=":material/info:")
     _picture(topology)
     facts, snippets = st.columns(2)
     with facts:
@@ -56,38 +58,41 @@ def body() -> None:
         _snippets(topology)
 
 
-def _generation() -> str:
+def _question() -> tuple[str, str, int | None]:
     known = list(GENERATIONS)
-    asked = canonical_generation(st.query_params.get("generation", "")) or "v6e"
+    wanted = canonical_generation(st.query_params.get("generation", "")) or "v6e"
     with st.container(horizontal=True, vertical_alignment="bottom", key="question"):
-        return st.selectbox("Generation", known, index=known.index(asked), width=140)
+        generation = st.selectbox("Generation", known, index=known.index(wanted), width=120)
+        name = _name(generation)
+        chips: int | None = None
+        if generation in ("v5e", "v6e") and name == "2x4":
+            chips = st.radio(
+                "Chips on each host",
+                [8, 4],
+                index=1 if st.query_params.get("chips") == "4" else 0,
+                horizontal=True,
+                help="2x4 is sold as one host of eight chips and as two hosts of four.",
+            )
+    return generation, name, chips
 
 
-def _shape(generation: str) -> tuple[str, int | None]:
+def _name(generation: str) -> str:
     real = list(real_topologies(generation))
     asked = printable(st.query_params.get("topology", ""), 64).strip().lower()
+    if canonical_generation(st.query_params.get("generation", "")) not in (None, generation):
+        asked = ""  # the address still names a shape of the generation chosen before
     options = real if not asked or asked in real else [asked, *real]
     usual = "4x4" if GENERATIONS[generation].dimensions == 2 else "2x2x2"
     chosen = st.selectbox(
         "Topology",
         options,
-        index=options.index(asked if asked else usual),
+        index=options.index(asked or usual),
         accept_new_options=True,
         help="Choose one that Google sells, or type any: 4x4x20, 6x6, …",
         key=f"topology-{generation}-{asked}",
-        width=280,
+        width=220,
     )
-    chips: int | None = None
-    if generation in ("v5e", "v6e") and chosen == "2x4":
-        text = st.query_params.get("chips", "8")
-        chips = st.radio(
-            "Chips on each host",
-            [8, 4],
-            index=1 if text == "4" else 0,
-            horizontal=True,
-            help="2x4 is sold as one host of eight chips and as two hosts of four.",
-        )
-    return chosen or usual, chips
+    return chosen or usual
 
 
 def _remember(topology: Topology) -> None:
@@ -112,17 +117,29 @@ def _picture(topology: Topology) -> None:
             part = st.selectbox("Colour by sub-slice", parts, width=200)
         view = "layers"
         if topology.host_bounds[2] > 1:
-            view = st.segmented_control("View", ["layers", "3d"], default="layers") or "layers"
+            view = (
+                st.segmented_control(
+                    "View", ["layers", "3d"], default="layers", format_func=VIEWS.__getitem__
+                )
+                or "layers"
+            )
+    if part != NO_PART and (note := subslice_note(topology)):
+        st.caption(plain(note, 1000))
     figure = topology_figure(
         topology,
         part=None if part == NO_PART else part,
         view=cast(View, view),
-        dark=st.context.theme.type == "dark",
-        width=1100,
+        dark=_pictures.dark(),
+        width=_pictures.room(),
         height=600,
     )
     st.plotly_chart(
-        figure, width="content", theme=None, key="shape", config={"displayModeBar": False}
+        figure,
+        width="content",
+        theme=None,
+        key="shape",
+        config=_pictures.CONFIG,
+        alt=f"The ICI grid of {_headline(topology)}",
     )
 
 

@@ -100,3 +100,31 @@ def test_order_is_worst_first_and_stable() -> None:
     order = [item.name for item in words.ordered(one, one.fleet.slices)]
     assert order == ["s1", "s3", "s2", "s0"]
     assert order == [item.name for item in words.ordered(one, one.fleet.slices[::-1])]
+
+
+def test_a_group_that_waits_behind_another_finding_has_its_reason() -> None:
+    waiting = group("eval", id="b2" * 18, state="PENDING")
+    loop = factories.finding(
+        code="SchedulerLivelock",
+        subject=factories.Subject(
+            kind="ray_cluster", id="ml/train", name="train", namespace="ml", cluster="train"
+        ),
+        affects=("placement group eval waits for 40 s",),
+    )
+    one = report("idle", findings=(loop,), placement_groups=(waiting, group("eval-2")))
+    assert words.findings_about_group(one, waiting) == [loop]
+    assert words.findings_about_group(one, group("eval-2")) == []
+
+
+def test_a_slice_shows_what_is_wrong_with_its_groups() -> None:
+    broken = factories.broken().report
+    lost = broken.fleet.slices[1]
+    split = factories.finding(
+        code="PlacementSplit",
+        subject=factories.Subject(
+            kind="placement_group", id=lost.held_by[0], name="a", namespace="ml", cluster="train"
+        ),
+    )
+    both = factories.snapshot(broken.fleet, findings=(*broken.findings, split)).report
+    codes = [item.code for item in words.findings_about_slice(both, lost)]
+    assert codes == ["SliceIncomplete", "PlacementSplit"]
