@@ -17,6 +17,7 @@ from diagnosis.finding import SEVERITIES, Evidence, Finding, Report, Unknown
 from diagnosis.folding import fold
 from diagnosis.memory import Attempts, FindingKey, Mark, Memory, Track
 from diagnosis.rules.base import Hit, Outcome, Rule, available, cluster_subject, unknown
+from diagnosis.rules.hardware import judge_unused_slices
 from diagnosis.rules.registry import RULES
 from diagnosis.rules.sources import judge_sources
 from diagnosis.status import broken_slices, status_of
@@ -151,6 +152,7 @@ def _hold_off(view: View, cluster: ClusterView) -> str | None:
 
 def _outcomes(view: View) -> Iterator[Outcome]:
     yield from judge_sources(view)
+    yield from judge_unused_slices(view)
     for cluster in view.fleet.clusters:
         if cluster.suspended:
             continue

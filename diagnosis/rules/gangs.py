@@ -342,18 +342,17 @@ def judge_idle(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         slices = [item for key in group.slices if (item := view.slices.get(key)) is not None]
         if not slices or not _holds_whole(group, slices):
             continue
-        busy = any(
-            not worker.dead and not worker.finished and worker.state != "FINISHED"
-            for worker in group.workers
-        ) or any(worker.alive for item in slices for worker in item.workers)
-        if busy:
+        if any(worker.alive for worker in group.workers) or any(
+            worker.alive for item in slices for worker in item.workers
+        ):
             continue
+        pending = [worker for worker in group.workers if not worker.dead and not worker.finished]
         if not {"actors", "tasks"} <= cluster.ray_parts:
             yield unknown(
                 "ReservationIdle", group_subject(group), "Ray's actors and tasks are not complete"
             )
             continue
-        idle_since = _idle_since(group)
+        idle_since = _idle_since(group, pending)
         mark = view.mark("ReservationIdle", cluster.id, group.key, first=idle_since)
         if mark is not None and (idle_since is None or mark.since > idle_since):
             idle_since = mark.since
@@ -365,11 +364,12 @@ def judge_idle(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         idle = view.now - idle_since
         if idle <= limit:
             continue
+        told = f"; {names_of(f'{worker_name(w)} is {w.state}' for w in pending)}" if pending else ""
         yield hit(
             "ReservationIdle",
             group_subject(group),
             f"{who(group)} holds {names_of(f'slice {item.name}' for item in slices)} as a whole, "
-            f"and no actor or task has been on it for {format_duration(idle)}.",
+            f"and no actor or task has been on it for {format_duration(idle)}{told}.",
             severity="warning",
             evidence=[
                 ray_evidence(cluster, f"placement group {group.label}", "state", group.state),
@@ -418,10 +418,10 @@ def _holds_whole(group: PlacementGroup, slices: list[Slice]) -> bool:
     return True
 
 
-def _idle_since(group: PlacementGroup) -> float | None:
+def _idle_since(group: PlacementGroup, pending: list[Worker]) -> float | None:
     """When the group became idle by Ray's word: its creation, or its last worker's end."""
     begun = group.created_at or group.requested_at
-    ends = [worker.ended for worker in group.workers]
+    ends = [worker.ended for worker in group.workers if worker not in pending]
     known = [end for end in ends if end is not None]
     if ends and not known:
         # An actor's death has no date in Ray's API: only its tasks, or looks, can tell.

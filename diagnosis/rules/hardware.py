@@ -485,6 +485,43 @@ def judge_dynamic(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         yield _degraded(view, cluster, item, state, partitions)
 
 
+def judge_unused_slices(view: View) -> Iterator[Outcome]:
+    """``DynamicSliceDegraded`` for Slice objects on which no Ray host lies (yet): never in use."""
+    used = {
+        item.slice_object.metadata.name
+        for item in view.fleet.slices
+        if item.slice_object is not None and item.slice_object.metadata is not None
+    }
+    for found in view.fleet.slice_objects:
+        name = found.metadata.name if found.metadata is not None else None
+        state = _slice_state(view, found)
+        if name is None or name in used or state is None:
+            continue
+        told = f" ({shorten(state[1])})" if state[1] else ""
+        yield hit(
+            "DynamicSliceDegraded",
+            Subject(kind="slice", id=f"-/-/{name}", name=name),
+            f"Slice object {name} is {state[0]}{told}; no Ray host lies on it.",
+            severity="warning",
+            evidence=[
+                kube_evidence(
+                    "slice", name, "condition Ready, reason", f"{state[0]} {state[1]}".strip()
+                ),
+                kube_evidence("slice", name, "since", format_time(state[2])),
+            ],
+            actions=[
+                look("See all Slices.", commands.kubectl(view, "get", "slice", "-A")),
+                look("Read its conditions.", commands.kubectl(view, "describe", "slice", name)),
+                fix(
+                    "Delete the Slice and make it anew; nothing runs on it, so it costs nothing.",
+                    commands.kubectl(view, "delete", "slice", name),
+                ),
+            ],
+            since=state[2],
+            links=Links(),
+        )
+
+
 def _is_dynamic(item: Slice) -> bool:
     return any(
         labels_of(host.node).get("cloud.google.com/gke-tpu-slice")

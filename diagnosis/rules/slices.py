@@ -18,6 +18,7 @@ from diagnosis.rules.base import (
     slice_subject,
     unknown,
 )
+from diagnosis.rules.scheduler import leak_of
 from diagnosis.view import View, host_name, multi_host, names_of, shorten
 from fleet.joining import SLICE_NAME_LABEL
 from fleet.model import ClusterView, Host, HostProblem, PlacementGroup, Slice
@@ -74,9 +75,12 @@ def title(item: Slice) -> str:
 
 
 def interested(view: View, item: Slice) -> tuple[list[PlacementGroup], list[PlacementGroup]]:
-    """Groups that hold a slice (or its head), and groups that wait for it by name."""
+    """Groups that hold a slice (or its head, unless leaked), and those that wait for it by name."""
     keys = dict.fromkeys((*item.held_by, *item.head_held_by))
-    holding = [group for key in keys if (group := view.groups.get(key)) is not None]
+    leaked = {group.key for group in leak_of(view, item)}
+    holding = [
+        group for key in keys if key not in leaked and (group := view.groups.get(key)) is not None
+    ]
     waiting = [group for group in view.waiting_for(item) if group.key not in keys]
     return holding, waiting
 

@@ -168,3 +168,13 @@ def a_helper_in_the_same_bundle_does_not_stand_in_for_a_dead_rank() -> World:
     helper = world.worker(identity, 2, f"ray-{name}-1")
     helper["required_resources"] = {f"CPU_group_2_{identity}": 1.0}
     return world
+
+
+@scene(("ReservationIdle", None, "PENDING_CREATION"))
+def actors_that_are_never_placed() -> World:
+    world = World()
+    name = world.add()
+    identity = world.gang("train", name, actors=0, age=HOUR)
+    for index in range(4):
+        world.actor(None, identity, index=index, state="PENDING_CREATION")
+    return world

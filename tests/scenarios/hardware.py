@@ -254,3 +254,12 @@ def nodes_cannot_be_listed() -> World:
     world.add()
     world.drop.add("kubernetes:nodes")
     return world
+
+
+@scene(("DynamicSliceDegraded", None, "slice-a"))
+def a_slice_object_that_failed_before_any_host_came() -> World:
+    world = World()
+    dynamic(world, "FAILED")
+    for node in world.nodes:
+        node["metadata"]["labels"].pop("cloud.google.com/gke-tpu-slice")
+    return world
