@@ -17,7 +17,7 @@ from diagnosis.finding import SEVERITIES, Evidence, Finding, Report, Unknown
 from diagnosis.folding import fold
 from diagnosis.memory import Attempts, FindingKey, Mark, Memory, Track
 from diagnosis.rules.base import Hit, Outcome, Rule, available, cluster_subject, unknown
-from diagnosis.rules.hardware import judge_unused_slices
+from diagnosis.rules.dynamic import judge_unused_slices
 from diagnosis.rules.registry import RULES
 from diagnosis.rules.sources import judge_sources
 from diagnosis.status import broken_slices, status_of

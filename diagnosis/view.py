@@ -235,7 +235,7 @@ def shorten(text: str, limit: int = 240) -> str:
 
 
 def names_of(labels: Iterable[str], limit: int = 3, *, total: int | None = None) -> str:
-    """``a, b and c``; ``a, b, c and 4 more``. ``total``: how many there are, where fewer are given."""
+    """``a, b and c``; ``a, b, c and 4 more`` (of ``total`` where fewer are given)."""
     items = list(labels)
     shown = items[:limit]
     count = max(total or 0, len(items))

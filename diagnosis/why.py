@@ -115,7 +115,7 @@ def _group(report: Report, group: PlacementGroup) -> list[str]:
         lines.append(f"It wants a slice of shape {group.wanted_pod_type}.")
     if group.attempts is not None and group.waiting:
         lines.append(
-            f"Ray has tried {group.attempts:,} times ({group.scheduling_state or 'state not told'})."
+            f"Ray has tried {group.attempts:,} times ({group.scheduling_state or 'no state told'})."
         )
     alive = sum(worker.alive for worker in group.workers)
     dead = sum(worker.dead and not worker.on_purpose for worker in group.workers)

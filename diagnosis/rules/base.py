@@ -140,7 +140,7 @@ def hit(
     effect: str = "",
     dated: bool | None = None,
 ) -> Hit:
-    """A finding with what folding needs. ``dated`` is true where ``since`` is given, unless said."""
+    """A finding with what folding needs; ``dated`` where ``since`` is given, unless said."""
     return Hit(
         finding=Finding(
             code=code,

@@ -26,7 +26,7 @@ FAR_APART = 0.5
 differ by some percent, one that waits or has crashed by nearly everything."""
 
 CLOSE = 0.25
-"""The rest of the gang must lie this close to its median, else there is no "rest" to differ from."""
+"""The rest must lie this close to the median, else there is no "rest" to differ from."""
 
 
 def _members(view: View, group: PlacementGroup) -> list[tuple[Slice, Host]]:
@@ -187,8 +187,8 @@ def judge_straggler(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         yield hit(
             "GangStraggler",
             group_subject(group),
-            f"{who(group)}: {hosts} {'differs' if len(odd) == 1 else 'differ'} from the rest of the "
-            f"gang (duty cycle {values} against {middle * 100:.0f} %) for "
+            f"{who(group)}: {hosts} {'differs' if len(odd) == 1 else 'differ'} from the rest of "
+            f"the gang (duty cycle {values} against {middle * 100:.0f} %) for "
             f"{format_duration(view.now - since)}.",
             severity="warning",
             evidence=[

@@ -1,4 +1,4 @@
-"""Gangs: workers that never started, died, or a reservation that nobody works on."""
+"""Gangs of which a member died, or some never started."""
 
 from __future__ import annotations
 
@@ -16,63 +16,20 @@ from diagnosis.rules.base import (
     ray_evidence,
     unknown,
 )
-from diagnosis.rules.placement import group_links, remove_actions, who
-from diagnosis.view import View, capacity, cluster_id, multi_host, names_of, shorten
-from fleet.model import ClusterView, PlacementGroup, Slice, Worker
+from diagnosis.rules.members import (
+    hosts_of,
+    on_multi_host,
+    place_label,
+    place_of,
+    tpu_workers,
+    worker_name,
+)
+from diagnosis.rules.placement import group_links, who
+from diagnosis.view import View, names_of, shorten
+from fleet.model import ClusterView, PlacementGroup, Worker
 from fleet.times import format_duration, format_time
 
 ENDED_JOBS = frozenset({"SUCCEEDED", "STOPPED", "FAILED"})
-
-
-def worker_name(worker: Worker) -> str:
-    """``actor rank-2``."""
-    return f"{worker.kind} {worker.name or worker.id[:12]}"
-
-
-def _tpu_workers(group: PlacementGroup) -> list[Worker]:
-    """The group's workers that take TPUs; all of them where none does (vLLM takes them by hand)."""
-    taking = [worker for worker in group.workers if worker.chips > 0]
-    return taking or list(group.workers)
-
-
-def _place(group: PlacementGroup, worker: Worker) -> str | None:
-    """The host of a worker, by its bundle or by its node."""
-    if worker.bundle_index is not None:
-        for bundle in group.bundles:
-            if bundle.index == worker.bundle_index and bundle.host_key is not None:
-                return f"{bundle.slice_id}|{bundle.host_key}"
-    if worker.host_key is not None:
-        return f"{worker.slice_id}|{worker.host_key}"
-    return None
-
-
-def _hosts(group: PlacementGroup) -> list[str]:
-    """Hosts on which the group has TPUs."""
-    return list(
-        dict.fromkeys(
-            f"{bundle.slice_id}|{bundle.host_key}"
-            for bundle in group.bundles
-            if bundle.chips > 0 and bundle.host_key is not None
-        )
-    )
-
-
-def _on_multi_host(view: View, group: PlacementGroup) -> bool:
-    return any(
-        multi_host(item) for key in group.slices if (item := view.slices.get(key)) is not None
-    )
-
-
-def _label(view: View, place: str) -> str:
-    slice_id, _, key = place.partition("|")
-    item = view.slices.get(slice_id)
-    host = next((h for h in item.hosts if h.key == key), None) if item else None
-    if item is None or host is None:
-        return key
-    return f"{item.name} worker {host.worker_id}" if host.worker_id is not None else key
-
-
-# --- GangMemberDead -------------------------------------------------------------------------
 
 
 def dead_members(group: PlacementGroup) -> tuple[list[Worker], list[Worker]]:
@@ -82,7 +39,7 @@ def dead_members(group: PlacementGroup) -> tuple[list[Worker], list[Worker]]:
     (same bundle, or same name), or when it ended before any of the present ones began (an earlier
     gang in the same group).
     """
-    members = _tpu_workers(group)
+    members = tpu_workers(group)
     alive = [worker for worker in members if worker.alive]
     if not alive:
         return [], []
@@ -136,7 +93,7 @@ def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         death = f" ({shorten(said, 160)})" if said else ""
         ended = [end for worker in dead if (end := worker.ended or worker.failed_at) is not None]
         verb = "died" if first.dead else "failed"
-        where = [place for worker in dead if (place := _lost_place(group, worker)) is not None]
+        where = [place for worker in dead if (place := place_of(group, worker)) is not None]
         links = group_links(view, group)
         yield hit(
             "GangMemberDead",
@@ -178,10 +135,6 @@ def judge_member_dead(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         )
 
 
-def _lost_place(group: PlacementGroup, worker: Worker) -> str | None:
-    return _place(group, worker)
-
-
 def _dead_actions(
     view: View, cluster: ClusterView, group: PlacementGroup, dead: list[Worker]
 ) -> list[Action]:
@@ -218,9 +171,6 @@ def _restart(view: View, cluster: ClusterView, group: PlacementGroup) -> Action:
     )
 
 
-# --- GangIncomplete -------------------------------------------------------------------------
-
-
 def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     """``GangIncomplete``: workers run on some hosts of the group, the others never started.
 
@@ -231,21 +181,21 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
     """
     grace = view.thresholds.gang_startup_grace
     for group in view.groups_of(cluster):
-        if group.state != "CREATED" or group.chips <= 0 or not _on_multi_host(view, group):
+        if group.state != "CREATED" or group.chips <= 0 or not on_multi_host(view, group):
             continue
-        hosts = _hosts(group)
-        workers = _tpu_workers(group)
+        hosts = hosts_of(group)
+        workers = tpu_workers(group)
         alive = [worker for worker in workers if worker.alive]
         if len(hosts) < 2 or not alive:
             continue
-        covered = {place for worker in alive if (place := _place(group, worker)) is not None}
+        covered = {place for worker in alive if (place := place_of(group, worker)) is not None}
         covered |= _others_there(view, group)
-        if not covered or any(_place(group, worker) is None for worker in alive):
+        if not covered or any(place_of(group, worker) is None for worker in alive):
             continue
         ended = {
             place
             for worker in workers
-            if (worker.finished or worker.dead) and (place := _place(group, worker)) is not None
+            if (worker.finished or worker.dead) and (place := place_of(group, worker)) is not None
         }
         empty = [place for place in hosts if place not in covered and place not in ended]
         if not empty or len(covered & set(hosts)) >= len(hosts):
@@ -270,8 +220,8 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
             group_subject(group),
             f"{who(group)} has workers on {running} of its {len(hosts)} hosts for "
             f"{format_duration(view.now - begun)}: none ever started on "
-            f"{names_of((_label(view, place) for place in empty), limit=4)}{told}. The TPU runtime "
-            "waits for all of them.",
+            f"{names_of((place_label(view, place) for place in empty), limit=4)}{told}. The TPU "
+            "runtime waits for all of them.",
             severity="critical",
             evidence=[
                 ray_evidence(
@@ -285,7 +235,7 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
                     for worker in (*pending[:4], *alive[:4])
                 ),
                 *(
-                    ray_evidence(cluster, _label(view, place), "workers of the group", 0)
+                    ray_evidence(cluster, place_label(view, place), "workers of the group", 0)
                     for place in empty[:8]
                 ),
             ],
@@ -324,116 +274,3 @@ def _begun(alive: list[Worker], group: PlacementGroup) -> float | None:
     """When the newest of the running workers started; the group's own start where none tells."""
     starts = [worker.since for worker in alive if worker.since is not None]
     return max(starts, default=group.created_at or group.requested_at)
-
-
-# --- ReservationIdle ------------------------------------------------------------------------
-
-
-def judge_idle(view: View, cluster: ClusterView) -> Iterator[Outcome]:
-    """``ReservationIdle``: a whole slice is held, and no actor or task is on it for 15 min.
-
-    Must not flag: a reservation that is young; one whose last worker ended a moment ago; one on
-    which the job runs workers outside the group; a group that lost a host (``PlacementHostLost``).
-    """
-    limit = view.thresholds.reservation_idle
-    for group in view.groups_of(cluster):
-        if group.state != "CREATED" or group.role not in ("slice", "multislice"):
-            continue
-        slices = [item for key in group.slices if (item := view.slices.get(key)) is not None]
-        if not slices or not _holds_whole(group, slices):
-            continue
-        if any(worker.alive for worker in group.workers) or any(
-            worker.alive for item in slices for worker in item.workers
-        ):
-            continue
-        pending = [worker for worker in group.workers if not worker.dead and not worker.finished]
-        if not {"actors", "tasks"} <= cluster.ray_parts:
-            yield unknown(
-                "ReservationIdle", group_subject(group), "Ray's actors and tasks are not complete"
-            )
-            continue
-        idle_since = _idle_since(group, pending)
-        mark = view.mark("ReservationIdle", cluster.id, group.key, first=idle_since)
-        if mark is not None and (idle_since is None or mark.since > idle_since):
-            idle_since = mark.since
-        if idle_since is None:
-            yield unknown(
-                "ReservationIdle", group_subject(group), "when its last worker ended is not known"
-            )
-            continue
-        idle = view.now - idle_since
-        if idle <= limit:
-            continue
-        told = f"; {names_of(f'{worker_name(w)} is {w.state}' for w in pending)}" if pending else ""
-        yield hit(
-            "ReservationIdle",
-            group_subject(group),
-            f"{who(group)} holds {names_of(f'slice {item.name}' for item in slices)} as a whole, "
-            f"and no actor or task has been on it for {format_duration(idle)}{told}.",
-            severity="warning",
-            evidence=[
-                ray_evidence(cluster, f"placement group {group.label}", "state", group.state),
-                ray_evidence(cluster, f"placement group {group.label}", "TPUs", group.chips),
-                ray_evidence(cluster, f"placement group {group.label}", "live workers", 0),
-                ray_evidence(
-                    cluster, f"placement group {group.label}", "idle since", format_time(idle_since)
-                ),
-                ray_evidence(
-                    cluster,
-                    f"job {group.job_id or '?'}",
-                    "status",
-                    view.fleet.job_status.get(f"{cluster.id}/{group.job_id}"),
-                ),
-            ],
-            actions=[
-                look(
-                    "See the job that holds it.",
-                    commands.ray_list(
-                        view,
-                        cluster,
-                        "jobs",
-                        *((f"job_id={group.job_id}",) if group.job_id else ()),
-                    ),
-                ),
-                *remove_actions(
-                    view,
-                    cluster,
-                    group,
-                    "Remove the group if nobody needs it: nothing runs in it now, and its driver "
-                    "fails when it comes back to use it.",
-                ),
-            ],
-            since=idle_since,
-            links=group_links(view, group),
-            effect=f"placement group {group.label} holds a slice and does nothing",
-        )
-
-
-def _holds_whole(group: PlacementGroup, slices: list[Slice]) -> bool:
-    for item in slices:
-        whole = capacity(item)
-        held = sum(b.chips for b in group.bundles if b.slice_id == item.id)
-        if whole is None or held < whole:
-            return False
-    return True
-
-
-def _idle_since(group: PlacementGroup, pending: list[Worker]) -> float | None:
-    """When the group became idle by Ray's word: its creation, or its last worker's end."""
-    begun = group.created_at or group.requested_at
-    ends = [worker.ended for worker in group.workers if worker not in pending]
-    known = [end for end in ends if end is not None]
-    if ends and not known:
-        # An actor's death has no date in Ray's API: only its tasks, or looks, can tell.
-        return None
-    return max([*known, *([begun] if begun is not None else [])], default=None)
-
-
-__all__ = [
-    "cluster_id",
-    "dead_members",
-    "judge_idle",
-    "judge_incomplete_gang",
-    "judge_member_dead",
-    "worker_name",
-]

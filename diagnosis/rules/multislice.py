@@ -98,10 +98,8 @@ def _problem(
     if told.counts and told.without:
         return f"{len(told.without)} of its pods have no {COUNT}, the others say {count}", told
     if number is not None and (number != there if exact else number > there):
-        return (
-            f"{COUNT} is {number}, and there {'is' if there == 1 else 'are'} {there} slice{'' if there == 1 else 's'}",
-            told,
-        )
+        slices_there = "is 1 slice" if there == 1 else f"are {there} slices"
+        return f"{COUNT} is {number}, and there {slices_there}", told
     mixed = [item for item in slices if len(told.ids.get(item.id, ())) > 1]
     if mixed:
         return f"pods of slice {mixed[0].name} are told different {INDEX}", told

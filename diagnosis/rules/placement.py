@@ -236,8 +236,8 @@ def judge_subset(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             "PlacementSubset",
             group_subject(group),
             f"{who(group)} holds {sum(per_host.values()):g} of {whole:g} TPUs of slice {item.name} "
-            f"(workers {workers}), which is none of its sub-slices: the rest of the slice cannot be "
-            "used as one.",
+            f"(workers {workers}), which is none of its sub-slices: the rest of the slice cannot "
+            "be used as one.",
             severity="warning",
             evidence=[
                 ray_evidence(cluster, f"slice {item.name}", "topology", item.topology_name),

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from diagnosis.rules import (
+    affinity,
+    chip_counts,
     chips,
+    dynamic,
     gangs,
     hardware,
+    hostnames,
     identity,
-    kuberay,
+    idle,
+    incomplete,
     multislice,
     pending,
     placement,
+    replicas,
+    restarted,
     scaleup,
     scheduler,
     slices,
+    webhook,
 )
 from diagnosis.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     # Judges each slice by what is seen of it, and says "unknown" slice by slice.
-    Rule(code="SliceIncomplete", judge=slices.judge_incomplete, ray_side=False),
+    Rule(code="SliceIncomplete", judge=incomplete.judge_incomplete, ray_side=False),
     Rule(
         code="SliceSpansNodePools",
         needs=("kubernetes:pods", "kubernetes:nodes"),
@@ -32,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="HostnamesUnresolvable",
         needs=("kubernetes:pods", "kubernetes:services"),
-        judge=identity.judge_hostnames,
+        judge=hostnames.judge_hostnames,
         partial=False,
         ray_side=False,
         kubernetes_only=True,
@@ -40,7 +48,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="AffinityDeadlock",
         needs=("kubernetes:pods",),
-        judge=identity.judge_affinity,
+        judge=affinity.judge_affinity,
         partial=False,
         ray_side=False,
         kubernetes_only=True,
@@ -48,21 +56,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="HostCountMismatch",
         needs=("kubernetes:pods", "kubernetes:ray_clusters"),
-        judge=identity.judge_host_count,
+        judge=hostnames.judge_host_count,
         ray_side=False,
         kubernetes_only=True,
     ),
     Rule(
         code="WebhookDown",
         needs=("kubernetes:events", "kubernetes:ray_clusters"),
-        judge=kuberay.judge_webhook,
+        judge=webhook.judge_webhook,
         ray_side=False,
         kubernetes_only=True,
     ),
     Rule(
         code="ReplicaDrift",
         needs=("kubernetes:pods", "kubernetes:ray_clusters"),
-        judge=kuberay.judge_drift,
+        judge=replicas.judge_drift,
         partial=False,
         ray_side=False,
         kubernetes_only=True,
@@ -70,14 +78,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="HostRestartedAlone",
         needs=("ray:nodes", "ray:placement_groups", "ray:actors", "ray:tasks"),
-        judge=slices.judge_restarted,
+        judge=restarted.judge_restarted,
     ),
     Rule(code="HeadResourceMissing", needs=("ray:nodes",), judge=slices.judge_head_resource),
-    Rule(code="ChipCountMismatch", judge=hardware.judge_chips, ray_side=False),
+    Rule(code="ChipCountMismatch", judge=chip_counts.judge_chips, ray_side=False),
     Rule(
         code="PhantomTpu",
         needs=("ray:nodes", "kubernetes:pods"),
-        judge=hardware.judge_phantom,
+        judge=chip_counts.judge_phantom,
         kubernetes_only=True,
     ),
     Rule(
@@ -97,7 +105,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="DynamicSliceDegraded",
         needs=("kubernetes:nodes",),
-        judge=hardware.judge_dynamic,
+        judge=dynamic.judge_dynamic,
         ray_side=False,
         kubernetes_only=True,
     ),
@@ -129,7 +137,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         code="ReservationIdle",
         needs=("ray:nodes", "ray:placement_groups", "ray:actors", "ray:tasks"),
-        judge=gangs.judge_idle,
+        judge=idle.judge_idle,
         partial=False,
     ),
     Rule(

@@ -215,17 +215,16 @@ def judge_leak(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         wanting = of_shape[item.pod_type]
         severity: Severity = "critical" if wanting else "warning"
         ago = f" for {format_duration(view.now - begun)}" if begun is not None else ""
+        names = names_of((other.label for other in wanting[:4]), total=len(wanting))
         blocked = (
-            f"; {names_of((other.label for other in wanting[:4]), total=len(wanting))} cannot get a slice because of it"
-            if wanting
-            else ": nobody can reserve it"
+            f"; {names} cannot get a slice because of it" if wanting else ": nobody can reserve it"
         )
         thing = f"placement group {group.label}"
         yield hit(
             "HeadReservationLeaked",
             slice_subject(item),
-            f"Slice {item.name} ({cluster.id}) is free, but its head has been held{ago} by placement "
-            f"group {group.label}, and no group holds or waits for the slice{blocked}.",
+            f"Slice {item.name} ({cluster.id}) is free, but its head has been held{ago} by "
+            f"placement group {group.label}, and no group holds or waits for the slice{blocked}.",
             severity=severity,
             evidence=[
                 ray_evidence(cluster, thing, "state", group.state),
