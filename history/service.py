@@ -324,7 +324,10 @@ class History:
         self.start()
         if not self._opened.wait(OPENING_SECONDS):
             raise HistoryError("history is still being opened; try again in a moment")
-        if self._database is not None and not self._database.readable:
-            problem = self._recorder.problem if self._recorder is not None else None
-            raise HistoryError(problem or f"history is not open ({self._database.where})")
+        recorder, database = self._recorder, self._database
+        assert recorder is not None
+        assert database is not None
+        if recorder.status == "off" or not database.readable:
+            problem = recorder.problem
+            raise HistoryError(problem or f"history is not open ({database.where})")
         return self._reader

@@ -87,14 +87,15 @@ class Writer:
             )
             .values(holder=self._holder, until=until)
         )
-        if held.rowcount:
+        if held.rowcount == 1:
             return True
         new = connection.execute(
             self._database.insert(table)
             .values(scope=self._scope, holder=self._holder, until=until)
             .on_conflict_do_nothing()
+            .returning(table.c.scope)
         )
-        return bool(new.rowcount)
+        return new.first() is not None
 
     def _now(self, connection: sa.Connection) -> float:
         """One clock for all: the server's, as replicas' own may differ. A file has one machine."""
