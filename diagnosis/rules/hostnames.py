@@ -109,7 +109,7 @@ def judge_hostnames(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 fix(
                     "Use a shorter RayCluster name, or versions of KubeRay and the TPU webhook "
                     "that agree, and make the cluster anew (kills what runs). Until then, a "
-                    f"headless Service named {domain} that selects the worker pods lets them start.",
+                    f"headless Service {domain} that selects the worker pods lets them start.",
                 ),
             ],
             links=worker_group_links(view, cluster, group),
