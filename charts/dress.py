@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import plotly.graph_objects as go
 
-from charts.palette import Inks
+from charts.palette import Inks, Sign
 
 FONT = "Source Sans Pro, Source Sans 3, Helvetica, Arial, sans-serif"
+
+
+def swatch(sign: Sign, count: int, ground: str, *, hollow: bool = False) -> dict[str, Any]:
+    """A trace without points: the legend's square for what is drawn as filled paths."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [None],
+        "y": [None],
+        "name": sign.legend(count),
+        "marker": {
+            "size": 12,
+            "symbol": "square",
+            "color": ground if hollow else sign.color,
+            "line": {"width": 2 if hollow else 0, "color": sign.color},
+        },
+        "hoverinfo": "skip",
+        "showlegend": True,
+    }
 
 
 def dress(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from charts.dress import FONT
+from charts.dress import FONT, swatch
 from charts.hosts import HostView, Plan
 from charts.lines import strokes
 from charts.palette import HOST_SIGNS, Inks, Sign
@@ -188,31 +188,51 @@ def _chips(
     for sign, corner in sorted(origins.items(), key=lambda item: (item[0].letter, order[item[0]])):
         centres = (np.asarray(corner)[:, None, :] + offsets[None, :, :]).reshape(-1, 2)
         open_ = sign in hollow
-        shape = "square" if lettered else sign.symbol
-        border = 2 if open_ and lettered else 1 if "open" in shape else 0
-        traces.append(
-            {
-                "type": kind,
-                "mode": "markers",
-                "x": _compact(centres[:, 0]),
-                "y": _compact(centres[:, 1]),
-                "name": f"{sign.letter} · {sign.word}: {len(corner):,}",
-                "hoverinfo": "skip",
-                "marker": {
-                    "size": size,
-                    "symbol": shape,
-                    "color": ink.ground if open_ and lettered else sign.color,
-                    "opacity": 1.0,
-                    "line": {"width": border, "color": sign.color},
-                },
-            }
-        )
+        if lettered:
+            traces.append(_squares(centres, sign, open_, ink))
+            traces.append(swatch(sign, len(corner), ink.ground, hollow=open_))
+        else:
+            traces.append(
+                {
+                    "type": kind,
+                    "mode": "markers",
+                    "x": _compact(centres[:, 0]),
+                    "y": _compact(centres[:, 1]),
+                    "name": sign.legend(len(corner)),
+                    "hoverinfo": "skip",
+                    "marker": {
+                        "size": size,
+                        "symbol": sign.symbol,
+                        "color": sign.color,
+                        "opacity": 1.0,
+                        "line": {"width": 1 if "open" in sign.symbol else 0, "color": sign.color},
+                    },
+                }
+            )
         if lettered:
             color = ink.text if open_ else sign.ink
             traces.append(
                 _text(centres, [sign.letter] * len(centres), min(15.0, size * 0.58), color)
             )
     return traces
+
+
+def _squares(centres: np.ndarray[Any, Any], sign: Sign, hollow: bool, ink: Inks) -> Trace:
+    """Chips as filled squares of one path: they shrink with the figure, which markers do not."""
+    half = CHIP * PITCH / 2
+    ring = half * np.asarray([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1), (NAN, NAN)])
+    points = (centres[:, None, :] + ring[None, :, :]).reshape(-1, 2).astype(np.float32)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": points[:, 0],
+        "y": points[:, 1],
+        "fill": "toself",
+        "fillcolor": ink.ground if hollow else sign.color,
+        "line": {"width": 2, "color": sign.color},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def _text(

@@ -99,7 +99,13 @@ def topology_figure(
         if (place := host_coordinates(topology, worker)) is not None
     )
     shape = Slice(
-        id="", namespace="", cluster="", name=topology.name, topology=topology, hosts=hosts
+        id="",
+        namespace="",
+        cluster="",
+        name=topology.name,
+        topology=topology,
+        hosts=hosts,
+        holding="free",
     )
     layout = plan(shape, "idle")
     if part in subslice_shapes(topology):

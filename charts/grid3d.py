@@ -211,7 +211,7 @@ def _chips(layout: Plan, marks: Sequence[Sign], texts: Sequence[str] | None) -> 
                 "x": centres[:, 2],
                 "y": centres[:, 0],
                 "z": -centres[:, 1],
-                "name": f"{sign.letter} · {sign.word}: {len(views):,}",
+                "name": sign.legend(len(views)),
                 **_words(views, sign.word, own, len(offsets)),
                 "marker": {
                     "size": size + 4.0 if wrong else size,

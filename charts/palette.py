@@ -30,6 +30,12 @@ class Sign(NamedTuple):
     symbol: str
     meaning: str = ""
 
+    def legend(self, count: int) -> str:
+        """What the legend says: ``R · at work: 12``."""
+        return (
+            f"{self.letter} · {self.word}: {count:,}" if self.letter else f"{self.word}: {count:,}"
+        )
+
 
 WHITE: Final = "#FFFFFF"
 BLACK: Final = "#14171A"

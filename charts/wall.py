@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from charts.dress import FONT, legend_rows
+from charts.dress import FONT, legend_rows, swatch
 from charts.hosts import Holders
 from charts.palette import HOST_SIGNS, SLICE_SIGNS, WORST_FIRST, Inks, Sign, StateKey, inks
 from charts.text import escape, point_id
@@ -138,7 +138,7 @@ def _bar_traces(wall: Wall, scale: _Scale) -> list[Trace]:
         if not own:
             continue
         sign = SLICE_SIGNS[status]
-        legend = {"name": f"{sign.letter} · {sign.word}: {len(own):,}", "showlegend": True}
+        legend = {"name": sign.legend(len(own)), "showlegend": True}
         middle_x = scale.many([tile.x + wide / 2 for tile in own])
         middle_y = scale.many([tile.y + tall / 2 for tile in own])
         if len(own) > MOST_BARS:
@@ -159,9 +159,10 @@ def _bar_traces(wall: Wall, scale: _Scale) -> list[Trace]:
                 "fillcolor": sign.color,
                 "line": {"width": 0, "color": sign.color},
                 "hoverinfo": "skip",
-                **legend,
+                "showlegend": False,
             }
         )
+        traces.append(swatch(sign, len(own), sign.color))
         traces.append(
             {
                 "type": "scatter",
@@ -212,7 +213,7 @@ def _cell_traces(wall: Wall, fleet: Fleet, scale: _Scale) -> list[Trace]:
         bar = wall.tall * LETTER + 2
         size = min((tile.wide - bar) / across, wall.tall / down)
         for (column, row), state in cells.items():
-            xs, ys = found.setdefault((state, round(size * 0.82, 1)), ([], []))
+            xs, ys = found.setdefault((state, round(size * 0.78, 1)), ([], []))
             xs.append(tile.x + bar + size * (column + 0.5))
             ys.append(tile.y + size * (row + 0.5))
     traces = []

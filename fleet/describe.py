@@ -129,14 +129,23 @@ def warnings_of(topology: Topology) -> list[str]:
             f"(--chips-per-host {other}). Ray assumes one host of 8: with hosts of 4 its bundle "
             "of 8 chips fits nowhere unless chips_per_vm=4 is given."
         )
-    if subslice_shapes(topology) and not ray_cuts(topology):
-        found.append("Ray 2.60 cuts no sub-slices from this shape; those above are by geometry.")
-    elif topology.dimensions == 3 and subslice_shapes(topology):
-        found.append(
+    if note := subslice_note(topology):
+        found.append(note)
+    return found
+
+
+def subslice_note(topology: Topology) -> str:
+    """What to know about cutting this shape; empty when there is nothing."""
+    if not subslice_shapes(topology):
+        return ""
+    if not ray_cuts(topology):
+        return "Ray 2.60 cuts no sub-slices from this shape; those listed are by geometry."
+    if topology.dimensions == 3:
+        return (
             "Ray 2.60 takes the hosts of a 3D slice to lie along other axes than libtpu does; its "
             "sub-slice discovery can fail or give two hosts the same place."
         )
-    return found
+    return ""
 
 
 def describe_text(topology: Topology, *, width: int = 100, ascii_only: bool = False) -> str:
