@@ -74,6 +74,15 @@ def natural(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((words, int(digits or 0)) for words, digits in parts)
 
 
+def since(report: Report, item: Slice) -> float | None:
+    """When the slice got its status; ``None`` when the first look already showed it.
+
+    The first look knows no earlier one: "idle for 0 s" would be a guess.
+    """
+    moment = report.status_since.get(item.id)
+    return moment if moment is not None and moment < report.fleet.now else None
+
+
 def headline(report: Report) -> str:
     """One sentence that sums the fleet up, worst first; it never claims health for the unseen."""
     slices = report.fleet.slices
@@ -172,10 +181,10 @@ def host_trouble(host: Host) -> str:
 def slice_sentence(report: Report, item: Slice) -> str:
     """What a slice is up to, in a sentence or two."""
     status = status_of(report, item)
-    since = report.status_since.get(item.id)
+    moment = since(report, item)
     start = f"{item.name} is {status}: {hosts_ratio(item)}"
-    if since is not None:
-        age = format_duration(report.fleet.now - since)
+    if moment is not None:
+        age = format_duration(report.fleet.now - moment)
         start = f"{item.name} has been {status} for {age}: {hosts_ratio(item)}"
     if status == "unknown" and item.blind:
         return f"{start}. It cannot be judged: {', '.join(item.blind)}."

@@ -34,8 +34,11 @@ def set_pages(pages: Mapping[str, Any]) -> None:
     _pages = pages
 
 
-def page(body: Callable[[Snapshot], None]) -> None:
-    """Draw a page: banner, then ``body``, drawn anew every few seconds from the last look."""
+def page(body: Callable[[Snapshot], None], *, here: str = "") -> None:
+    """Draw a page: banner, then ``body``, drawn anew every few seconds from the last look.
+
+    ``here``: the page's name, where the banner would otherwise link to it.
+    """
 
     @st.fragment(run_every=_state.serving().refresh_seconds)
     def live() -> None:
@@ -43,7 +46,7 @@ def page(body: Callable[[Snapshot], None]) -> None:
         if current is None:
             _waiting()
             return
-        banner(current)
+        banner(current, here)
         try:
             body(current)
         except Exception:
@@ -67,7 +70,7 @@ def _waiting() -> None:
     )
 
 
-def banner(current: Snapshot) -> None:
+def banner(current: Snapshot, here: str = "") -> None:
     """Where the data come from, how old they are and whether they are complete."""
     report = current.report
     serving = _state.serving()
@@ -87,7 +90,8 @@ def banner(current: Snapshot) -> None:
     elif _incomplete(report):
         with st.container(horizontal=True, vertical_alignment="center", key="banner"):
             st.markdown(f":orange-badge[incomplete] {text}")
-            link("sources", "What is missing")
+            if here != "sources":
+                link("sources", "What is missing")
     else:
         st.caption(text)
 

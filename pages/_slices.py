@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import hosts_ratio, shape, status_of
+from exporter.words import hosts_ratio, shape, since, status_of
 from fleet.model import Slice
 from pages._parts import ago, cell, pick
 
@@ -23,7 +23,7 @@ def slices_table(current: Snapshot, slices: Sequence[Slice], key: str) -> None:
             "hosts": cell(hosts_ratio(item)),
             "chips": item.chips_expected,
             "held by": cell(", ".join(labels[key] for key in item.held_by if key in labels)),
-            "for": ago(current, report.status_since.get(item.id)),
+            "for": ago(current, since(report, item)),
         }
         for item in slices
     ]

@@ -110,4 +110,4 @@ def _unknowns(current: Snapshot) -> None:
     )
 
 
-_parts.page(body)
+_parts.page(body, here="sources")
