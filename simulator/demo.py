@@ -8,7 +8,10 @@ the whole of it for a command line: start, say what to type, serve, tidy up.
 from __future__ import annotations
 
 import shutil
+import signal
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -88,6 +91,10 @@ def run(
     def progress(text: str) -> None:
         say(f"  {time.monotonic() - began:5.1f} s  {text}")
 
+    # A terminal that is closed and a plain kill tidy up as Ctrl-C does.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda got, _: sys.exit(128 + got))
     what = "a local Ray cluster with TPU-labelled hosts" if hosts is None else "an invented fleet"
     say(f"Starting {what} …")
     demo = start(hosts, progress=progress, seed=seed)
