@@ -19,7 +19,7 @@ from history.looks import Encoded, LookError, decode_look
 from history.packing import unpack, unpack_delta
 from history.writer import SEPARATOR, clean
 
-LOOKS_IN_MEMORY = 4
+LOOKS_IN_MEMORY = 2
 KEYS_IN_MEMORY = 1
 NEVER_STALE = 10 * 365 * 86400.0
 """A look of the past is as old as it is, and no newer one is due."""
