@@ -191,6 +191,11 @@ def judge_incomplete_gang(view: View, cluster: ClusterView) -> Iterator[Outcome]
         covered = {place for worker in alive if (place := place_of(group, worker)) is not None}
         covered |= _others_there(view, group)
         if not covered or any(place_of(group, worker) is None for worker in alive):
+            yield unknown(
+                "GangIncomplete",
+                group_subject(group),
+                "some of its workers run on hosts that cannot be seen",
+            )
             continue
         ended = {
             place

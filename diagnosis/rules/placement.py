@@ -107,14 +107,14 @@ def judge_split(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             if bundle.slice_id is not None:
                 held[bundle.slice_id] += bundle.chips
         slices = [view.slices[key] for key in sorted(held) if key in view.slices]
-        if len(slices) < 2:
-            continue
-        if any(bundle.slice_id is None for bundle in bundles):
+        if len(bundles) > 1 and any(bundle.slice_id is None for bundle in bundles):
             yield unknown(
                 "PlacementSplit",
                 group_subject(group),
                 "some of its bundles lie on hosts that cannot be seen",
             )
+            continue
+        if len(slices) < 2:
             continue
         partly = []
         blind = False
