@@ -209,7 +209,8 @@ def _take_rows(
         if not own:
             continue  # None (not answered) and empty stay as they are
         parts.append(_Part(side, name, len(own)))
-        rows.extend(map(_encoder.encode, own))
+        # A loop of bytecode, in which other threads get their turn; map() gives them none.
+        rows += [_encoder.encode(row) for row in own]
         emptied[name] = ()
     return emptied
 
