@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from diagnosis.catalogue import CODES
 from diagnosis.finding import SEVERITIES, Evidence, Finding, Report, Unknown
 from diagnosis.folding import fold
 from diagnosis.memory import Attempts, FindingKey, Mark, Memory, Track
@@ -30,6 +31,9 @@ TWO_HEADS_FOR = 120.0
 """Two live heads hold judgements back this long at most: a head that stays is no restart."""
 
 NOT_SEEN = "last seen"
+
+RANK = {code: place for place, code in enumerate(CODES)}
+"""The catalogue's order, from the hardware up to the work on it."""
 
 DEFAULTS = Thresholds()
 
@@ -202,12 +206,12 @@ def _distinct(hits: list[Hit]) -> list[Hit]:
     return list(unique.values())
 
 
-def _order(finding: Finding) -> tuple[int, float, str, str]:
-    """Worst first, then newest first."""
+def _order(finding: Finding) -> tuple[int, float, int, str]:
+    """Worst first, then newest first; of one moment, the slice before what hangs on it."""
     return (
         SEVERITIES.index(finding.severity),
         -(finding.since or 0.0),
-        finding.code,
+        RANK.get(finding.code, len(RANK)),
         finding.subject.id,
     )
 
