@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import yaml
 from starlette.requests import Request
@@ -27,6 +26,7 @@ from starlette.websockets import WebSocket
 from simulator import kube_exec, kube_paths, kube_tables
 from simulator.http_server import Failures, ServerThread, spoil
 from simulator.kube_paths import Target, failure_status, status
+from simulator.kube_proxy import Proxy, merge_patch, not_found
 from simulator.kube_selectors import Matcher, SelectorError, field_matcher, label_matcher
 from simulator.kube_store import KINDS, Entry, Gone, Object, Store
 from simulator.kube_watch import Watch, WatchRequest
@@ -69,13 +69,13 @@ class KubeAPI:
         self.token = token if token is not None else secrets.token_urlsafe(24)
         self.served = served
         self.failures = Failures()
-        self.proxies: dict[tuple[str, str], str] = {}
+        self._proxy = Proxy()
+        self.proxies = self._proxy.upstreams
         self.on_delete: Deleter | None = None
         self.exec_env: kube_exec.ExecEnv = lambda _: None
         self.logs: Callable[[Object], str] = lambda _: ""
         self.bookmark_seconds = bookmark_seconds
         self._watches: set[Watch] = set()
-        self._client: httpx.AsyncClient | None = None
         self.server = ServerThread(self, port=port, websockets=True, tls=tls)
         self.server.on_stop(self._end_streams)
 
@@ -175,7 +175,7 @@ class KubeAPI:
                 return JSONResponse(failure_status(404, None, "get", USER), 404)
             return JSONResponse(found)
         if target.sub == "proxy":
-            return await self._proxy(request, target)
+            return await self._proxy.forward(request, target, self.store)
         if target.sub == "log":
             return self._log(request, target)
         if target.sub not in ("", "status"):
@@ -215,7 +215,7 @@ class KubeAPI:
     def _get(self, request: Request, target: Target) -> Response:
         entry = self.store.entry(target.kind.plural, target.name, target.namespace)
         if entry is None:
-            return _not_found(target)
+            return not_found(target)
         if include := _wants_table(request):
             return JSONResponse(
                 kube_tables.table(target.kind.plural, [entry.obj], entry.version, include)
@@ -228,7 +228,7 @@ class KubeAPI:
         plural = target.kind.plural
         found = self.store.get(plural, target.name, target.namespace)
         if found is None:
-            return _not_found(target)
+            return not_found(target)
         wanted = (options.get("preconditions") or {}).get("uid")
         if wanted and wanted != found["metadata"].get("uid"):
             return JSONResponse(
@@ -259,15 +259,15 @@ class KubeAPI:
         patch = msgspec.json.decode(await request.body())
         found = self.store.get(target.kind.plural, target.name, target.namespace)
         if found is None:
-            return _not_found(target)
-        merged = _merge(found, patch)
+            return not_found(target)
+        merged = merge_patch(found, patch)
         merged["metadata"].update(name=target.name, uid=found["metadata"]["uid"])
         return JSONResponse(self.store.put(target.kind.plural, merged))
 
     def _log(self, request: Request, target: Target) -> Response:
         entry = self.store.entry("pods", target.name, target.namespace)
         if entry is None:
-            return _not_found(target)
+            return not_found(target)
         lines = self.logs(entry.obj).splitlines(keepends=True)
         if tail := request.query_params.get("tailLines"):
             lines = lines[-int(tail) :] if int(tail) else []
@@ -350,45 +350,6 @@ class KubeAPI:
 
     # --- through the API to others ---------------------------------------------------------
 
-    async def _proxy(self, request: Request, target: Target) -> Response:
-        """``services/<[scheme:]name[:port]>/proxy/…``, to where ``proxies`` says it is."""
-        parts = target.name.split(":")
-        name = parts[1] if len(parts) == 3 else parts[0]
-        port = parts[-1] if len(parts) > 1 else ""
-        entry = self.store.entry(target.kind.plural, name, target.namespace)
-        if entry is None:
-            return _not_found(Target(target.kind, target.namespace, name))
-        ports = (entry.obj.get("spec") or {}).get("ports") or ()
-        known = {str(item.get(key)) for item in ports for key in ("name", "port")}
-        upstream = self.proxies.get((target.namespace, name))
-        if upstream is None or (target.kind.plural == "services" and port and port not in known):
-            body = status(
-                503, "ServiceUnavailable", f'no endpoints available for service "{target.name}"'
-            )
-            return JSONResponse(body, 503)
-        # The API server uses up the Authorization header: what is behind never sees it.
-        dropped = ("host", "authorization", "content-length", "connection", "accept-encoding")
-        headers = {key: value for key, value in request.headers.items() if key not in dropped}
-        if self._client is None:
-            self._client = httpx.AsyncClient(timeout=60, trust_env=False)
-        try:
-            answer = await self._client.request(
-                request.method,
-                f"{upstream}/{target.rest}",
-                params=httpx.QueryParams(request.url.query),
-                headers=headers,
-                content=await request.body(),
-            )
-        except httpx.HTTPError as error:
-            body = status(
-                503,
-                "ServiceUnavailable",
-                f"error trying to reach service: {type(error).__name__}: {error}",
-            )
-            return JSONResponse(body, 503)
-        kept = {"content-type": answer.headers.get("content-type", "application/octet-stream")}
-        return Response(answer.content, answer.status_code, kept)
-
     async def _websocket(self, socket: WebSocket) -> None:
         target = kube_paths.parse(socket.url.path)
         authorized = bool(self.token) and self._knows(socket.headers.get("authorization", ""))
@@ -414,13 +375,6 @@ def _wants_table(request: Request) -> str:
     return request.query_params.get("includeObject") or "Metadata"
 
 
-def _not_found(target: Target) -> Response:
-    group = f".{target.kind.group}" if target.kind.group else ""
-    message = f'{target.kind.plural}{group} "{target.name}" not found'
-    body = status(404, "NotFound", message, name=target.name, kind=target.kind.plural)
-    return JSONResponse(body, 404)
-
-
 def _token(version: int, last: Entry) -> str:
     raw = msgspec.json.encode({"rv": version, "start": list(last.key)})
     return base64.urlsafe_b64encode(raw).decode()
@@ -435,16 +389,3 @@ def _continued(token: str) -> tuple[int | None, tuple[str, str] | None]:
         return int(found["rv"]), (str(found["start"][0]), str(found["start"][1]))
     except (msgspec.DecodeError, KeyError, TypeError, IndexError) as error:
         raise ValueError("not a continue token") from error
-
-
-def _merge(base: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(base, dict) or not isinstance(patch, dict):
-        return patch
-    merged = dict(base)
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merge(merged.get(key, {} if isinstance(value, dict) else None), value)
-    return merged

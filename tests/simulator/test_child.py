@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simulator.child import Child, ChildError, result_of
-from tests.simulator.conftest import processes_of_session
+from tests.simulator.conftest import processes_of_session, wait_for
 
 ECHO = "tests.simulator.echo_child"
 
@@ -31,7 +31,7 @@ def test_stop_ends_it_and_its_children(tmp_path: Path) -> None:
     assert len(processes_of_session(child.pid)) == 2
     child.stop()
     child.stop()
-    assert processes_of_session(child.pid) == []
+    wait_for(lambda: processes_of_session(child.pid) == [])
     with pytest.raises(ChildError, match="has ended"):
         child.ask("echo", timeout=1, text="x")
 
