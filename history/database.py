@@ -196,7 +196,7 @@ class Database:
     def _check_file(self) -> None:
         path = Path(self.where)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # names, errors, commands
             with path.open("rb") as file:
                 head = file.read(100)
         except FileNotFoundError:

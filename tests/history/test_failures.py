@@ -300,3 +300,37 @@ def test_no_password_in_any_word(watch: Watch, opened: list[History]) -> None:
     assert "127.0.0.1" in state.problem
     assert "hunter2" not in state.problem + state.where
     assert hide_password("to postgresql://me:p:w@h/d failed") == "to postgresql://me:***@h/d failed"
+
+
+KILLED = """
+import os, signal, sys
+from tests.history.watching import Watch, keep, training
+watch = Watch()
+training(watch)
+history = keep(sys.argv[1], watch, lease_seconds=0.2)
+watch.look()
+watch.world.lose_host("v6e-16-group-0", 1, ago=3)
+watch.look(); watch.look()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_loses_nothing_that_was_written(
+    path: Path, watch: Watch, opened: list[History]
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED, str(path)], cwd=ROOT, capture_output=True, timeout=60
+    )
+    assert result.returncode == -9, result.stderr
+    history = begin(path, watch, opened)
+    memory = history.last_memory(watch.world.now + 60)
+    assert memory is not None
+    assert [key[0] for key, track in memory.tracks.items() if track.open] == ["SliceIncomplete"]
+    watch.memory = memory
+    watch.world.lose_host("v6e-16-group-0", 1, ago=3)
+    watch.look(60)
+    wait_for(lambda: watch.look() is not None and history.state().status == "ok")
+    told = kinds(history.changes(0, EVER))
+    assert told.count("watch_began") == 1
+    assert told.count("finding_opened") == 1
+    assert told.count("slice_status") == 1
