@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from charts.colouring import ColourBy, short_value, signs
 from charts.dress import dress
 from charts.flat import Trace, flat_figure
-from charts.grid3d import figure_3d
+from charts.grid3d import dense, figure_3d
 from charts.hosts import HostView, Plan, hover, plan
 from charts.lines import strokes
 from charts.palette import HOST_SIGNS, Inks, Sign, inks, sequence_sign
@@ -69,7 +69,7 @@ def slice_figure(
     dress(
         figure,
         f"<b>{escape(slice_.name, max(16, width // 10))}</b>  {escape(shape, 24)} · {status}",
-        " ".join((_seen(slice_, status), layout.words, _z_words(layout))),
+        " ".join((_seen(slice_, status), layout.words, _link_words(layout, view))),
         inks(dark),
         size=size,
         width=width,
@@ -124,7 +124,7 @@ def topology_figure(
     dress(
         figure,
         f"<b>{topology.generation} {topology.name}</b>",
-        f"Layout assumed from worker ids. {_z_words(layout)}",
+        f"Layout assumed from worker ids. {_link_words(layout, view)}",
         inks(dark),
         size=size,
         width=width,
@@ -177,9 +177,12 @@ def _seen(slice_: Slice, status: SliceStatusName) -> str:
     return f"{slice_.hosts_alive:,} of {expected} hosts ready."
 
 
-def _z_words(layout: Plan) -> str:
+def _link_words(layout: Plan, view: View | None) -> str:
+    """Which links of a 3D slice the picture leaves out."""
     if layout.topology is None or layout.bounds[2] == 1:
         return ""
+    if view == "3d":
+        return "Of its links those on the surface and the broken ones are drawn." * dense(layout)
     wraps = layout.topology.wrap[2]
     words = "z links join equal places of one layer and the next"
     words += " and from the last to the first" * wraps

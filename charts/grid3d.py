@@ -137,10 +137,28 @@ def _lines(points: list[tuple[float, float, float]], **more: Any) -> Trace:
     }
 
 
+def dense(layout: Plan) -> bool:
+    """Whether there are so many chips that only the links on the surface are drawn.
+
+    The others could not be told apart, and would make each turn of the picture five times slower.
+    """
+    return _chip_count(layout) > FULL_TEXT_CHIPS
+
+
+def _chip_count(layout: Plan) -> int:
+    return len(layout.tiles) * layout.block[0] * layout.block[1] * layout.block[2]
+
+
 def _links(layout: Plan, ink: Inks) -> list[Trace]:
     gap = (NAN, NAN, NAN)
     runs: dict[str, list[tuple[float, float, float]]] = {"link": [], "wrap": [], "broken": []}
+    thick = dense(layout)
+    ends = [bound * part - 1 for bound, part in zip(layout.bounds, layout.block, strict=True)]
     for axis, start, end, kind in strokes(layout):
+        across = [other for other in range(3) if other != axis]
+        inside = all(0 < start[other] < ends[other] for other in across)
+        if thick and inside and "broken" not in kind:
+            continue
         a, b = _at(start, layout.block), _at(end, layout.block)
         if not kind.startswith("wrap"):
             runs[kind] += (a, b, gap)
@@ -157,12 +175,8 @@ def _links(layout: Plan, ink: Inks) -> list[Trace]:
             (after[0], after[1], after[2]),
             gap,
         )
-    # Thousands of links as thick as a few would be a solid block.
-    dense = (
-        len(layout.tiles) * layout.block[0] * layout.block[1] * layout.block[2] > FULL_TEXT_CHIPS
-    )
     looks = {
-        "link": ("ICI link", ink.link, 1 if dense else 2, "solid"),
+        "link": ("ICI link", ink.link, 2, "solid"),
         "wrap": ("wrap-around link", ink.wrap, 2, "dot"),
         "broken": ("broken link", ink.broken, 5, "dash"),
     }
@@ -187,7 +201,7 @@ def _chips(layout: Plan, marks: Sequence[Sign], texts: Sequence[str] | None) -> 
         ],
         dtype=np.int16,
     )
-    chips = len(layout.tiles) * len(offsets)
+    chips = _chip_count(layout)
     if chips > FULL_TEXT_CHIPS:
         texts = None
     size = 9.0 if chips <= 64 else 6.0 if chips <= 512 else 4.0 if chips <= 2048 else 2.5
