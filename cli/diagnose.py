@@ -9,6 +9,7 @@ import click
 from cli.looks import look_at_bundle, look_at_live
 from cli.options import Command, read_settings, with_settings
 from cli.report_text import report_lines
+from cli.terminal import InputError, clean
 from diagnosis.finding import SEVERITIES, Report
 
 
@@ -27,7 +28,13 @@ from diagnosis.finding import SEVERITIES, Report
     default="critical",
     help="The least severe finding that makes the exit code 1. [critical]",
 )
-def command(form: str, fail_on: str, **given: Any) -> int:
+@click.option(
+    "--why",
+    metavar="NAME",
+    help="The reasoning about one slice or placement group instead, by name or id, also when "
+    "nothing is wrong with it.",
+)
+def command(form: str, fail_on: str, why: str | None, **given: Any) -> int:
     """Take one look, say what is wrong, why, and what to type next.
 
     Without --bundle it looks at the current kubeconfig context (or the cluster it runs in) and
@@ -43,12 +50,17 @@ def command(form: str, fail_on: str, **given: Any) -> int:
       slicewatch diagnose --bundle capture.tar.gz
       slicewatch diagnose --ray-address http://localhost:8265
       slicewatch diagnose --format json | jq '.findings[].summary'
+      slicewatch diagnose --why v6e-group-0
     """
     settings = read_settings(given)
     if settings.bundle is not None:
         report = look_at_bundle(settings.bundle, settings).report
     else:
         report = look_at_live(settings).report
+    if why is not None:
+        for line in _reasons(report, why):
+            click.echo(clean(line))
+        return exit_code(report, fail_on)
     if form == "json":
         import msgspec
 
@@ -60,6 +72,15 @@ def command(form: str, fail_on: str, **given: Any) -> int:
         for line in report_lines(report):
             click.echo(line)
     return exit_code(report, fail_on)
+
+
+def _reasons(report: Report, name: str) -> list[str]:
+    from diagnosis.why import why
+
+    try:
+        return why(report, name)
+    except LookupError as error:
+        raise InputError(str(error.args[0] if error.args else error)) from None
 
 
 def exit_code(report: Report, fail_on: str) -> int:

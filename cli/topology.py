@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 
 import click
 
-from cli.terminal import InputError, style
-from fleet.topology import Topology, TopologyError, parse_topology
-
-_AXES = "xyz"
+from cli.terminal import InputError
+from fleet.describe import describe, describe_text
+from fleet.topology import TopologyError, parse_topology
 
 
 @click.command(short_help="What a slice of a shape is: chips, hosts, wiring.")
@@ -22,7 +23,7 @@ _AXES = "xyz"
 )
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
 def command(generation: str, topology: str, chips_per_host: int | None, form: str) -> None:
-    """Say what a TPU slice of GENERATION and TOPOLOGY is.
+    """Say what a TPU slice of GENERATION and TOPOLOGY is, how to ask for one, and draw it.
 
     GENERATION is v2, v3, v4, v5e, v5p, v6e or v7x; TOPOLOGY is chips along each axis. Nothing is
     asked of any cluster. The exit code is 2 where there is no such shape.
@@ -39,43 +40,13 @@ def command(generation: str, topology: str, chips_per_host: int | None, form: st
         near = f"; nearest: {', '.join(error.nearest)}" if error.nearest else ""
         raise InputError(f"{error}{near}") from None
     if form == "json":
-        click.echo(json.dumps(as_json(shape), indent=2))
+        click.echo(json.dumps(describe(shape), indent=2))
         return
-    for label, value in as_rows(shape):
-        click.echo(f"{style(f'{label:<15}', bold=True)} {value}")
+    width = shutil.get_terminal_size().columns
+    click.echo(describe_text(shape, width=width, ascii_only=not _speaks_unicode()), nl=False)
 
 
-def as_json(shape: Topology) -> dict[str, object]:
-    """The shape in the fields of the contract."""
-    return {
-        "generation": shape.generation,
-        "topology": shape.name,
-        "chips": shape.chips,
-        "hosts": shape.hosts,
-        "chips_per_host": shape.chips_per_host,
-        "host_bounds": list(shape.host_bounds),
-        "wrap": list(shape.wrap),
-        "pod_type": shape.pod_type,
-        "accelerator": shape.accelerator,
-        "verified": shape.verified,
-    }
-
-
-def as_rows(shape: Topology) -> list[tuple[str, str]]:
-    """The shape as labelled lines for people."""
-    rings = [axis for axis, closed in zip(_AXES, shape.wrap, strict=True) if closed]
-    bounds = " × ".join(map(str, shape.host_bounds))
-    rows = [
-        ("slice", f"{shape.generation} {shape.name}"),
-        ("chips", f"{shape.chips:,}"),
-        ("hosts", f"{shape.hosts:,}, {shape.chips_per_host} chips each"),
-        ("host grid", f"{bounds} (x, y, z)"),
-        ("ICI rings", f"along {', '.join(rings)}" if rings else "none: every axis ends open"),
-        ("pod type", f"{shape.pod_type} (Ray), head resource TPU-{shape.pod_type}-head"),
-        ("accelerator", shape.accelerator or "none on GKE"),
-    ]
-    if not shape.verified:
-        rows.append(("note", "well-formed, but no source lists this shape on such hosts"))
-    if shape.ambiguous:
-        rows.append(("note", "sold on hosts of different size: see --chips-per-host"))
-    return rows
+def _speaks_unicode() -> bool:
+    """Whether what reads standard output can take the lines that a drawing is made of."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    return encoding.lower().replace("-", "").startswith("utf")

@@ -81,7 +81,11 @@ def on_head(view: View, cluster: ClusterView, *args: str) -> str:
 def ray_list(view: View, cluster: ClusterView, what: str, *filters: str) -> str:
     """``ray list`` with all columns and without the default limit of 100 rows."""
     chosen = [word for item in filters for word in ("--filter", item)]
-    return on_head(view, cluster, "ray", "list", what, "--detail", "--limit", "10000", *chosen)
+    # A bare Ray cluster is asked from where the reader sits, if its dashboard's address is known.
+    where = ["--address", cluster.address] if cluster.address and not cluster.has_kubernetes else []
+    return on_head(
+        view, cluster, "ray", "list", what, *where, "--detail", "--limit", "10000", *chosen
+    )
 
 
 def ray_status(view: View, cluster: ClusterView) -> str:

@@ -359,6 +359,7 @@ def _cluster_view(
         namespace=ray.namespace,
         cluster=ray.cluster,
         source=ray.source,
+        address=ray.address,
         version=ray.version or (spec.spec.ray_version if spec is not None and spec.spec else None),
         suspended=suspended,
         has_kubernetes=in_kubernetes,

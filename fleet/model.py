@@ -278,12 +278,14 @@ class ClusterView(_Model, kw_only=True):
 
     ``heads_alive``: live head nodes (two for some seconds after a restart). ``head_since``: start
     of the youngest. ``ray_parts``: parts of Ray's API that were answered in full; rules that need
-    another part are unknown. ``has_kubernetes`` is false for a bare Ray cluster.
+    another part are unknown. ``address``: the dashboard's, where it is known. ``has_kubernetes``
+    is false for a bare Ray cluster.
     """
 
     namespace: str
     cluster: str
     source: SourceStatus
+    address: str | None = None
     version: str | None = None
     suspended: bool = False
     has_kubernetes: bool = False

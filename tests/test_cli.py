@@ -17,11 +17,8 @@ from diagnosis.catalogue import CODES
 from settings import Settings
 
 COMMANDS = list(slicewatch.COMMANDS)
-BUNDLES = sorted(
-    path.name
-    for path in (Path(__file__).parent / "bundles").iterdir()
-    if (path / "expect.json").exists()
-)
+FOLDER = Path(__file__).parent / "bundles"
+BUNDLES = sorted(path.name for path in FOLDER.iterdir() if (path / "expect.json").exists())
 
 
 @pytest.fixture(autouse=True)
@@ -216,20 +213,48 @@ class TestTopology:
 
     def test_the_table(self, capsys: pytest.CaptureFixture[str]) -> None:
         _, out, _ = run(capsys, "topology", "v5p", "4x4x8")
-        assert "2 × 2 × 8 (x, y, z)" in out
-        assert "along x, y, z" in out
+        assert "2 x 2 x 8 hosts (x, y, z)" in out
+        assert "wrap-around  x, y, z" in out
+        assert "cloud.google.com/gke-tpu-topology: 4x4x8" in out
+        assert 'slice_placement_group(topology="4x4x8", accelerator_version="v5p")' in out
 
     def test_an_ambiguous_shape_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
         _, out, _ = run(capsys, "topology", "v6e", "2x4")
         assert "--chips-per-host" in out
         _, out, _ = run(capsys, "topology", "v6e", "2x4", "--chips-per-host", "4")
-        assert "2, 4 chips each" in out
+        assert "8 chips on 2 hosts of 4" in out
 
     def test_a_shape_that_is_none_names_near_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "topology", "v6e", "4x5")
         assert code == 2
         assert "nearest: " in err
         assert "4x4" in err
+
+
+class TestWhy:
+    """The reasoning about one object, also when nothing is wrong with it."""
+
+    @pytest.mark.parametrize(
+        ("bundle", "name", "code", "says"),
+        [
+            ("healthy_running", "v6e-group-1", 0, "whole: 4 of 4 hosts."),
+            ("lost_host_livelocks_scheduler", "v6e-group-0", 1, "not whole: 3 of 4 hosts."),
+            ("lost_host_livelocks_scheduler", "train", 1, "3 of 4 bundles are on live hosts"),
+        ],
+    )
+    def test_a_slice_or_a_group(
+        self, capsys: pytest.CaptureFixture[str], bundle: str, name: str, code: int, says: str
+    ) -> None:
+        got, out, _ = run(capsys, "diagnose", "--bundle", str(FOLDER / bundle), "--why", name)
+        assert got == code
+        assert says in out
+
+    def test_a_name_that_nothing_has(self, capsys: pytest.CaptureFixture[str]) -> None:
+        bundle = str(FOLDER / "healthy_idle")
+        code, out, err = run(capsys, "diagnose", "--bundle", bundle, "--why", "v6e-group-9")
+        assert code == 2
+        assert out == ""
+        assert one_line(err)
 
 
 class TestExplain:
