@@ -10,25 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from diagnosis.finding import Finding, Report
+from fleet.fitting import PROBLEMS
 from fleet.model import SLICE_STATUSES, Host, PlacementGroup, Slice, SliceStatusName
 from fleet.observation import SourceStatus
 from fleet.times import format_duration
 
 CANNOT_RUN: frozenset[SliceStatusName] = frozenset({"incomplete", "broken"})
-
-PROBLEMS: dict[str, str] = {
-    "PodUnschedulable": "its pod cannot be scheduled",
-    "PodCrashLooping": "its pod keeps crashing",
-    "PodFailed": "its pod failed",
-    "PodNotReady": "its pod is not ready",
-    "NodeNotReady": "its Kubernetes node is not ready",
-    "NodeGone": "its Kubernetes node is gone",
-    "RayletDead": "its Ray node is dead",
-    "RayNodeNeverJoined": "its pod runs but never joined Ray",
-    "PodMissing": "its pod does not exist",
-    "ScaleUpFailed": "the cloud had no capacity for it",
-}
-"""What keeps a host from working, as the end of "worker 2: …"."""
 
 ROLES: dict[str, str] = {
     "slice": "a whole slice",
@@ -99,9 +86,9 @@ def headline(report: Report) -> str:
         parts.append(_all_well(tally, len(slices)))
     if tally["unknown"] and (failed or tally["unknown"] < len(slices)):
         parts.append(f"{count(tally['unknown'], 'slice')} cannot be seen well enough to say.")
-    stuck = [item for item in report.fleet.placement_groups if _stuck(report, item)]
+    stuck = _stuck(report)
     if stuck:
-        parts.append(f"{count(len(stuck), 'placement group')} cannot go on.")
+        parts.append(f"{count(stuck, 'placement group')} cannot go on.")
     silent = [source.name for source in report.fleet.sources if source.status == "down"]
     parts.append(_findings(report, bool(tally["unknown"] or silent)))
     if silent:
@@ -133,12 +120,14 @@ def _all_well(tally: Counter[SliceStatusName], total: int) -> str:
     return f"All {total:,} slices are whole: {words}."
 
 
-def _stuck(report: Report, group: PlacementGroup) -> bool:
-    return any(
-        finding.severity == "critical" and finding.subject.kind == "placement_group"
+def _stuck(report: Report) -> int:
+    """Groups with a critical finding of their own."""
+    ids = {
+        finding.subject.id
         for finding in report.findings
-        if finding.subject.id in (group.key, group.id)
-    )
+        if finding.severity == "critical" and finding.subject.kind == "placement_group"
+    }
+    return sum(bool(ids & {group.key, group.id}) for group in report.fleet.placement_groups)
 
 
 def _findings(report: Report, blind: bool) -> str:
