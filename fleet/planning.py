@@ -19,8 +19,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one Ray cluster; a job over several slices stays within one.
 
     ``free``: slices to be had now. ``ahead``: groups that wait for such slices already and come
-    first. ``ends``: what would have to end, the cheapest first, and ``freed`` the slices that gives.
-    ``lacking``: slices still lacking then. ``broken``: slices that would count once they are mended.
+    first. ``ends``: what would have to end, the cheapest first, and ``freed`` the slices that this
+    gives. ``lacking``: slices still lacking then. ``broken``: slices that would count once mended.
     ``unknown``: slices that cannot be judged.
     """
 
