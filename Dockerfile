@@ -71,6 +71,7 @@ COPY app.py ./
 COPY .streamlit ./.streamlit
 COPY pages ./pages
 COPY charts ./charts
+COPY docs/runbooks ./docs/runbooks
 
 FROM pages AS demo
 COPY simulator ./simulator

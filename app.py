@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from cli import launch
+from cli import launch, replay
 from pages import _state
 
 _what = launch.prepared()
@@ -21,14 +21,22 @@ _what = launch.prepared()
 
 @asynccontextmanager
 async def _lifespan(_: Any) -> AsyncIterator[None]:
-    bundle = _what.settings.bundle
+    settings = _what.settings
+    bundle = settings.bundle
     _state.install(
         _state.Serving(
             source=_what.source,
             refresh_seconds=None if bundle is not None else launch.REFRESH_SECONDS,
             bundle=bundle.name if bundle is not None else None,
-            frames=_what.frames,
+            past=_what.past,
             demo=_what.demo,
+            open_bundle=replay.opener(settings.thresholds),
+            pack=replay.packed,
+            links={
+                "Ray dashboard": settings.link_ray,
+                "Console": settings.link_console,
+                "Grafana": settings.link_grafana,
+            },
         )
     )
     async with launch.running(_what):

@@ -15,6 +15,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from diagnosis.thresholds import Thresholds
+from exporter.links import check_template
 
 _DEFAULTS = Thresholds()
 _CLUSTER = re.compile(
@@ -129,6 +130,24 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much to log to standard error."
+    )
+
+    # --- links out of the dashboard
+    link_ray: str | None = Field(
+        None,
+        description="Where the dashboard of a Ray cluster is, for links from its slices: a URL "
+        "with {namespace} and {cluster} in it, as https://ray-{cluster}.example.com.",
+    )
+    link_console: str | None = Field(
+        None,
+        description="Where a pod is shown in the cloud's console: a URL with {namespace}, {pod}, "
+        "{node}, {node_pool} or {cluster} in it. For GKE: https://console.cloud.google.com/"
+        "kubernetes/pod/REGION/CLUSTER/{namespace}/{pod}/details?project=PROJECT.",
+    )
+    link_grafana: str | None = Field(
+        None,
+        description="A Grafana dashboard for one slice: a URL with {namespace}, {cluster}, {slice} "
+        "or {node_pool} in it, as https://grafana.example.com/d/tpu?var-slice={slice}.",
     )
 
     # --- history: what was
@@ -258,6 +277,11 @@ class Settings(BaseSettings):
         ):
             raise ValueError("is no postgresql:// address")
         return value
+
+    @field_validator("link_ray", "link_console", "link_grafana")
+    @classmethod
+    def _template(cls, value: str | None) -> str | None:
+        return check_template(value) if value else None
 
     @field_validator("prometheus_url")
     @classmethod

@@ -1,4 +1,4 @@
-"""A gang as a matrix: a row a slice, a column a worker id, in each tile the rank that sits there."""
+"""A gang as a matrix: a row a slice, a column a worker id, in each tile the rank on it."""
 
 from __future__ import annotations
 
@@ -85,11 +85,12 @@ def gang_figure(gang: Gang, *, dark: bool = False, width: int = 1000) -> go.Figu
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    legend = legend_rows([str(trace.name) for trace in figure.data], width)
+    wide = int(min(width, max(left + columns * side + 8, 620)))
+    legend = legend_rows([str(trace.name) for trace in figure.data], wide)
     tall = len(rows) * side
     figure.update_layout(
         autosize=False,
-        width=int(min(width, max(left + columns * side + 8, 340))),
+        width=wide,
         height=int(tall + 22 * legend + 34),
         margin={"l": left, "r": 8, "t": 22 * legend + 24, "b": 4, "autoexpand": False},
         paper_bgcolor="rgba(0,0,0,0)",
@@ -120,7 +121,8 @@ def gang_figure(gang: Gang, *, dark: bool = False, width: int = 1000) -> go.Figu
     )
     figure.update_xaxes(
         side="top",
-        range=[-0.5, columns - 0.5],
+        # Tiles keep their size in a figure that is wider than they are.
+        range=[-0.5, (wide - left - 8) / side - 0.5],
         tickmode="array",
         tickvals=list(range(0, columns, max(1, columns // 16))),
         fixedrange=True,
@@ -175,7 +177,7 @@ def _tiles(gang: Gang, across: int) -> tuple[list[_Tile], list[str]]:
 
 
 def _places(item: Slice) -> dict[str, int]:
-    """A column for each host: its worker id, or a free one after them where it has none of its own."""
+    """A column for each host: its worker id, or a free one after them where it has none."""
     taken: dict[int, str] = {}
     rest = []
     for host in item.hosts:

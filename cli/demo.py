@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli import launch
-from cli.looks import live_runtime
 from cli.options import Command, read_settings, with_settings
 from cli.terminal import InputError, say
 
@@ -56,12 +57,15 @@ def command(hosts: int | None, headless: bool, **given: Any) -> None:
         needed = {
             key: value for key, value in demo.settings.items() if f"setting_{key}" not in chosen
         }
-        settings = read_settings(given, **needed)
-        what = launch.prepare(settings, live_runtime(settings), demo=demo.control)
-        if headless:
-            launch.serve_headless(what)
-        else:
-            launch.serve_dashboard(what)
+        # Each demo is a cluster of its own: its history goes with it.
+        with tempfile.TemporaryDirectory(prefix="slicewatch-demo-") as folder:
+            needed.setdefault("history_path", Path(folder) / "history.sqlite")
+            settings = read_settings(given, **needed)
+            what = launch.prepare(settings, demo=demo.control)
+            if headless:
+                launch.serve_headless(what)
+            else:
+                launch.serve_dashboard(what)
 
     try:
         run(hosts, serve=serve, say=say)

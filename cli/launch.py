@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from starlette.routing import Route
 
-from cli.looks import source_of
+from cli.looks import frames_of, live_runtime
 from cli.options import read_settings
 from cli.terminal import InputError, say
 from cli.version import version
@@ -46,11 +46,15 @@ class Source(Protocol):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a server needs. ``frames``: looks in a bundle. ``demo``: faults to make."""
+    """Everything that a server needs.
+
+    ``past`` answers what was: the history of live clusters, or a bundle's frames; ``None`` without.
+    ``demo``: faults to make.
+    """
 
     settings: Any
     source: Any
-    frames: int = 1
+    past: Any = None
     demo: Any = None
 
 
@@ -58,12 +62,26 @@ _prepared: Prepared | None = None
 _started = False
 
 
-def prepare(
-    settings: Settings, source: Source, *, frames: int = 1, demo: Demo | None = None
-) -> Prepared:
-    """Decide what this process serves, before ``app.py`` is imported."""
+def prepare(settings: Settings, demo: Demo | None = None) -> Prepared:
+    """Decide what this process serves, before ``app.py`` is imported.
+
+    Raises:
+        InputError: the bundle that the settings name cannot be read.
+    """
     global _prepared
-    _prepared = Prepared(settings=settings, source=source, frames=frames, demo=demo)
+    source: Any
+    past: Any
+    if settings.bundle is not None:
+        from cli.replay import Replay
+
+        frames = frames_of(settings.bundle)
+        source = past = Replay(frames, settings.thresholds, settings.bundle.name)
+    else:
+        from cli.past import past_of
+
+        past = past_of(settings)
+        source = live_runtime(settings, past)
+    _prepared = Prepared(settings=settings, source=source, past=past, demo=demo)
     return _prepared
 
 
@@ -73,12 +91,11 @@ def prepared() -> Prepared:
         return _prepared
     try:
         settings = read_settings({})
-        source, frames = source_of(settings)
+        log_to_stderr(settings)
+        return prepare(settings)
     except InputError as error:
         say(f"slicewatch: {error.format_message()}")
         raise SystemExit(2) from None
-    log_to_stderr(settings)
-    return prepare(settings, source, frames=frames)
 
 
 def log_to_stderr(settings: Settings) -> None:
@@ -125,6 +142,8 @@ async def running(what: Prepared) -> AsyncIterator[None]:
         yield
     finally:
         await asyncio.to_thread(what.source.stop)
+        if hasattr(what.past, "close"):
+            await asyncio.to_thread(what.past.close)
 
 
 def serve_headless(what: Prepared) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,11 @@ import msgspec
 
 from cli.terminal import InputError, progress
 from diagnosis.finding import Report
-from diagnosis.snapshot import Snapshot
 from fleet.observation import Observation, SourceStatus
 
 if TYPE_CHECKING:
     from collectors.runtime import Runtime
+    from history.service import History
     from settings import Settings
 
 
@@ -27,40 +26,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 1
 
 
-class FixedSource:
-    """A last look that never changes: a bundle. It starts, stops and snaps like the runtime."""
-
-    def __init__(self, look: Look, published_at: float) -> None:
-        self._snapshot = Snapshot(
-            observation=look.observation,
-            report=look.report,
-            published_at=published_at,
-            # A bundle is as old as it is; it does not grow stale.
-            stale_after=float("inf"),
-        )
-
-    def start(self) -> None:
-        """Nothing runs behind a bundle."""
-
-    def stop(self) -> None:
-        """Nothing runs behind a bundle."""
-
-    def snapshot(self) -> Snapshot | None:
-        return self._snapshot
-
-
 def look_at_bundle(path: Path, settings: Settings) -> Look:
     """Read a bundle and replay its frames. Raises :class:`InputError` when it cannot be read."""
-    from collectors.archive import BundleError
-    from collectors.bundle import read_bundle
     from diagnosis.engine import replay
     from fleet.mapping import build_fleet
 
-    with progress(f"Reading {path}"):
-        try:
-            frames = read_bundle(path)
-        except BundleError as error:
-            raise InputError(str(error)) from None
+    frames = frames_of(path)
+    with progress("Judging it"):
         grace = settings.thresholds.slice_startup_grace
         fleets = [build_fleet(frame, startup_grace=grace) for frame in frames]
         report = replay(fleets, settings.thresholds)
@@ -110,16 +82,22 @@ def require_an_answer(observation: Observation) -> None:
         raise InputError(f"nothing answered: {said}")
 
 
-def live_runtime(settings: Settings) -> Runtime:
-    """The collectors, not started yet."""
+def live_runtime(settings: Settings, past: History | None = None) -> Runtime:
+    """The collectors, not started yet; ``past`` keeps each look and remembers earlier ones."""
     from collectors.runtime import Runtime
 
-    return Runtime(settings)
+    if past is None:
+        return Runtime(settings)
+    return Runtime(settings, listeners=(past.record,), memory=past.last_memory)
 
 
-def source_of(settings: Settings) -> tuple[FixedSource | Runtime, int]:
-    """What a server shows, and how many looks are in it (1 for live clusters)."""
-    if settings.bundle is None:
-        return live_runtime(settings), 1
-    look = look_at_bundle(settings.bundle, settings)
-    return FixedSource(look, time.time()), look.frames
+def frames_of(path: Path) -> list[Observation]:
+    """A bundle's looks, oldest first. Raises :class:`InputError` when it cannot be read."""
+    from collectors.archive import BundleError
+    from collectors.bundle import read_bundle
+
+    with progress(f"Reading {path}"):
+        try:
+            return read_bundle(path)
+        except BundleError as error:
+            raise InputError(str(error)) from None

@@ -28,6 +28,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Pace": ("poll_interval", "request_timeout", "max_body_mebibytes"),
     "Serving": ("host", "port", "api_token", "log_level"),
+    "Links out": ("link_ray", "link_console", "link_grafana"),
     "History": ("history", "history_path", "history_url", "history_days", "history_mebibytes"),
     "Thresholds of the rules": Thresholds.__struct_fields__,
 }
@@ -106,6 +107,8 @@ def _metavar(flag: str, info: FieldInfo) -> str | None:
     if info.annotation is float:
         return "SECONDS"
     last = flag.rsplit("-", 1)[-1]
+    if flag.startswith("link-"):
+        return "URL"
     return {"address": "URL", "file": "PATH", "bundle": "PATH", "kubeconfig": "PATH"}.get(
         last, last.upper()
     )

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from cli import launch
-from cli.looks import source_of
 from cli.options import Command, read_settings, with_settings
 
 
@@ -30,8 +29,7 @@ def command(headless: bool, **given: Any) -> None:
     """
     settings = read_settings(given)
     launch.log_to_stderr(settings)
-    source, frames = source_of(settings)
-    what = launch.prepare(settings, source, frames=frames)
+    what = launch.prepare(settings)
     if headless:
         launch.serve_headless(what)
     else:

@@ -21,10 +21,11 @@ from fleet.observation import Observation
 class Judging:
     """Carries the memory. Used from one thread at a time."""
 
-    def __init__(self, thresholds: Thresholds) -> None:
+    def __init__(self, thresholds: Thresholds, memory: Memory | None = None) -> None:
+        """``memory``: what an earlier process remembered, so that a restart forgets nothing."""
         self._thresholds = thresholds
-        self._before = Memory()
-        self._after = Memory()
+        self._before = memory or Memory()
+        self._after = self._before
         self._versions: Mapping[str, int] = {}
         self._counted = 0
 
@@ -40,10 +41,16 @@ class Judging:
             count > self._versions.get(name, -1) for name, count in versions.items()
         )
         # What the very first look shows opens at once, so only that look may be judged like it.
-        before = self._after if counts or self._counted == 1 else self._before
+        first = self._counted == 1 and not self._before.looks
+        before = self._after if counts or first else self._before
         report, after = judge(fleet, before, self._thresholds)
         if counts:
             self._before, self._after = before, after
             self._versions = dict(versions)
             self._counted += 1
         return report
+
+    @property
+    def memory(self) -> Memory:
+        """What the next look will be judged with."""
+        return self._after

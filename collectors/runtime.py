@@ -19,6 +19,7 @@ from collectors.judging import Judging
 from collectors.looks import rounded
 from collectors.source_set import SourceSet
 from collectors.watching import Watching
+from diagnosis.memory import Memory
 from diagnosis.snapshot import Snapshot
 from fleet.observation import Observation
 from settings import Settings
@@ -88,6 +89,7 @@ class Runtime:
         settings: Settings,
         *,
         listeners: Iterable[Listener] = (),
+        memory: Callable[[], Memory | None] | None = None,
         make_sources: Callable[[Settings], SourceSet] = SourceSet,
         clock: Callable[[], float] = time.time,
         spread: Callable[[], float] = random.random,
@@ -97,12 +99,14 @@ class Runtime:
         Args:
             settings: what to poll, and how fast.
             listeners: called with each snapshot from the background; they must not block.
+            memory: what an earlier process remembered; asked once, before the first look.
             make_sources: called in the background loop.
             clock: epoch seconds.
             spread: random numbers from 0 to 1, for jitter.
         """
         self._settings = settings
         self._board = Board(listeners)
+        self._memory = memory
         self._make_sources = make_sources
         self._clock = clock
         self._spread = spread
@@ -184,6 +188,7 @@ class Runtime:
         watching = Watching(self._settings, sources, changed.set, self._spread)
         self._ready.set()
         try:
+            await self._remember()
             watching.start()
             publishing = asyncio.create_task(self._publish_for_ever(watching, changed))
             await self._stopping.wait()
@@ -192,6 +197,17 @@ class Runtime:
         finally:
             await watching.aclose()
             sources.close()
+
+    async def _remember(self) -> None:
+        """Go on where an earlier process stopped. Without its memory all begins anew, as before."""
+        if self._memory is None:
+            return
+        try:
+            memory = await asyncio.to_thread(self._memory)
+        except Exception:
+            log.exception("what was remembered could not be read")
+            return
+        self._judging = Judging(self._settings.thresholds, memory)
 
     async def _publish_for_ever(self, watching: Watching, changed: asyncio.Event) -> None:
         confirmations = 0
@@ -231,6 +247,7 @@ class Runtime:
                 published_at=self._clock(),
                 stale_after=stale_after(self._settings),
                 stats=watching.stats(),
+                memory=self._judging.memory,
             )
         except Exception as error:
             problem = f"a look could not be judged: {error!r}"

@@ -146,7 +146,7 @@ class Fits:
                 state="held",
                 reason=_held(item, blockers),
                 since=_oldest(blockers),
-                blockers=(*blockers, *self._heads(item, item.held_by)),
+                blockers=(*blockers, *self._next(item)),
             )
         heads = self._heads(item, ())
         if heads:
@@ -155,7 +155,7 @@ class Fits:
                 state="head held",
                 reason=self._head_words(item, heads[0]),
                 since=heads[0].since,
-                blockers=tuple(heads),
+                blockers=(*heads, *self._next(item)),
             )
         if item.workers:
             jobs = dict.fromkeys(f"job:{worker.job_id or '?'}" for worker in item.workers)
@@ -171,6 +171,11 @@ class Fits:
             wanted = f"TPU-{item.pod_type}-head" if item.pod_type else "its head resource"
             return Fit(slice=item, state="no head", reason=f"free, but no host offers {wanted}")
         return Fit(slice=item, state="free", reason="whole and free")
+
+    def _next(self, item: Slice) -> list[Blocker]:
+        """Groups that wait for this very slice: they take it before anybody else does."""
+        waiting = self._waiting.get((item.namespace, item.cluster, item.name), ())
+        return [self.blocker(group.key, item) for group in waiting if group.key not in item.held_by]
 
     def _heads(self, item: Slice, besides: tuple[str, ...]) -> list[Blocker]:
         return [self.blocker(key, item) for key in item.head_held_by if key not in besides]

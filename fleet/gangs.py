@@ -88,7 +88,7 @@ def gang_of(fleet: Fleet, group: PlacementGroup) -> Gang:
         ranks.append(
             Rank(
                 index=bundle.index,
-                state=_state(bundle, own),
+                state=_state(group, bundle, own),
                 bundle=bundle,
                 slice=item,
                 host=host,
@@ -140,9 +140,11 @@ def _better(worker: Worker) -> tuple[bool, bool, float]:
     return (not worker.alive, worker.finished, -(worker.since or 0.0))
 
 
-def _state(bundle: Bundle, own: list[Worker]) -> RankState:
+def _state(group: PlacementGroup, bundle: Bundle, own: list[Worker]) -> RankState:
     if not bundle.placed:
-        return "host gone" if bundle.node_id else "waiting"
+        # Ray takes the node out of a bundle that it has to place anew.
+        lost = bundle.node_id or group.state == "RESCHEDULING"
+        return "host gone" if lost else "waiting"
     if not own:
         return "no worker"
     worker = own[0]

@@ -122,13 +122,13 @@ def _ahead(fits: Fits, cluster: str, of_shape: list[Slice]) -> list[PlacementGro
     ]
 
 
-def _cost(fit: Fit, ended: set[str]) -> tuple[int, float, float, str]:
-    """What ending a slice's holders costs: busy ones first of all, then chips, then work done."""
+def _cost(fit: Fit, ended: set[str]) -> tuple[int, int, float, float, str]:
+    """What ending a slice's holders costs: busy ones first of all, then how many, then chips."""
     new = [item for item in fit.blockers if item.key not in ended]
     busy = sum(item.busy is not False and not item.leaked for item in new)
     chips = sum(item.chips for item in new)
     oldest = min((item.since for item in new if item.since is not None), default=0.0)
-    return busy, chips, -oldest, fit.slice.id
+    return busy, len(new), chips, -oldest, fit.slice.id
 
 
 def answer(found: Plan) -> str:

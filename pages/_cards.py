@@ -26,10 +26,17 @@ def subject_link(finding: Finding) -> None:
 
 
 def finding_card(
-    current: Snapshot, finding: Finding, key: str, *, full: bool = False, here: bool = False
+    current: Snapshot,
+    finding: Finding,
+    key: str,
+    *,
+    full: bool = False,
+    here: bool = False,
+    folded: bool = False,
 ) -> None:
     """One finding with its first step and a link to the rest.
 
+    ``folded``: what is beside the sentence (whom it affects, the command) opens with a click.
     ``full``: without step and links, for the page that shows all of them below the card.
     ``here``: the page is that of the finding's subject, so no link leads there.
     """
@@ -45,17 +52,26 @@ def finding_card(
                 width="content",
             )
         sentence(finding.summary, f"card-{key}")
-        _affects(finding, None if full else 3)
         if full:
+            _affects(finding, None)
             return
-        if finding.actions:
-            sentence(finding.actions[0].text)
-            if finding.actions[0].command:
-                command(finding.actions[0].command)
+        if folded:
+            with st.expander("Whom it affects, and the first step"):
+                _first(finding)
+        else:
+            _first(finding)
         with st.container(horizontal=True, gap="medium"):
             link("finding", "Evidence and next steps", **finding_params(finding))
             if not here or finding.subject.kind != "slice":
                 subject_link(finding)
+
+
+def _first(finding: Finding) -> None:
+    _affects(finding, 3)
+    if finding.actions:
+        sentence(finding.actions[0].text)
+        if finding.actions[0].command:
+            command(finding.actions[0].command)
 
 
 def _affects(finding: Finding, most: int | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from diagnosis.snapshot import Snapshot
 from fleet.observation import Event
 from fleet.times import parse_time
-from pages._parts import ago, cell, table
+from pages._parts import ago, cell, moment, table, time_column
 
 MOST = 200
 """Events shown; a crash loop writes the same one for ever."""
@@ -17,7 +17,7 @@ def event_time(event: Event) -> float | None:
     """When it was last seen, whichever field its reporter filled (epoch seconds)."""
     series = event.series.last_observed_time if event.series is not None else None
     texts = (series, event.last_timestamp, event.event_time, event.first_timestamp)
-    return next((moment for text in texts if (moment := parse_time(text)) is not None), None)
+    return next((at for text in texts if (at := parse_time(text)) is not None), None)
 
 
 def events_table(current: Snapshot, objects: Iterable[tuple[str, str, str]], key: str) -> None:
@@ -38,16 +38,18 @@ def events_table(current: Snapshot, objects: Iterable[tuple[str, str, str]], key
     table(
         [
             {
-                "ago": ago(current, moment),
+                "ago": ago(current, at),
+                "when": moment(at),
                 "type": cell(event.type),
                 "reason": cell(event.reason),
                 "object": cell(name),
                 "message": cell(event.message, 1000),
                 "count": event.series.count if event.series is not None else event.count,
             }
-            for moment, name, event in found[:MOST]
+            for at, name, event in found[:MOST]
         ],
         f"events-{key}",
         empty=empty,
+        config={"when": time_column("when")},
         alt="Kubernetes events, newest first",
     )

@@ -7,8 +7,9 @@ markup, or through :func:`pages._text.plain` where a label reads Markdown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,12 +19,16 @@ from diagnosis.finding import Report
 from diagnosis.snapshot import Snapshot
 from exporter.words import completeness
 from fleet.times import format_duration
-from pages import _state
+from pages import _place, _state
+from pages._state import Place
 from pages._text import plain, printable
 
 log = logging.getLogger("slicewatch.pages")
 MAX_SENTENCE = 1000
 """Characters of a sentence on a page; a name of 5,000 would push the rest out of sight."""
+
+MOST_ROWS = 1000
+"""Rows of a table: nobody reads more, and a browser would be slow to hold them."""
 
 _pages: Mapping[str, Any] = {}
 
@@ -39,10 +44,17 @@ def page(body: Callable[[Snapshot], None], *, here: str = "") -> None:
 
     ``here``: the page's name, where the banner would otherwise link to it.
     """
+    still = _place.here() != Place()
 
-    @st.fragment(run_every=_state.serving().refresh_seconds)
+    @st.fragment(run_every=None if still else _state.serving().refresh_seconds)
     def live() -> None:
-        current = _state.snapshot()
+        place = _place.here()
+        try:
+            current = _state.snapshot(place)
+        except _state.MissingError as error:
+            st.warning(printable(error))
+            _back()
+            return
         if current is None:
             _waiting()
             return
@@ -74,14 +86,17 @@ def banner(current: Snapshot, here: str = "") -> None:
     """Where the data come from, how old they are and whether they are complete."""
     report = current.report
     serving = _state.serving()
+    place = _place.here()
     sources = completeness(report.fleet.sources)
-    if serving.bundle is not None:
-        looks = f", {serving.frames} looks" if serving.frames > 1 else ""
-        text = f"Bundle {plain(serving.bundle)}{looks} · captured {_when(report.fleet.now)}"
+    bundle = _bundle_words(place)
+    if bundle is not None:
+        text = f"Bundle {bundle} · captured {when(report.fleet.now)} · {sources}"
+    elif place.at is not None:
+        age = format_duration(serving.clock() - report.fleet.now)
+        text = f"As of {when(report.fleet.now)}, {age} ago, not now · {sources}"
     else:
         age = format_duration(serving.clock() - current.published_at)
-        text = f"Live · looked {age} ago"
-    text = f"{text} · {sources}"
+        text = f"Live · looked {age} ago · {sources}"
     if _state.stale(current):
         st.warning(
             f"{text}. These data are old: the collectors have stopped, so nothing below can be "
@@ -92,8 +107,73 @@ def banner(current: Snapshot, here: str = "") -> None:
             st.markdown(f":orange-badge[incomplete] {text}")
             if here != "sources":
                 link("sources", "What is missing")
+    elif place.at is not None and bundle is None:
+        st.markdown(f":violet-badge[the past] {text}")
     else:
         st.caption(text)
+    if bundle is not None or place.at is not None:
+        _slider(current, place)
+
+
+def _bundle_words(place: Place) -> str | None:
+    """The name of the bundle that is shown, escaped, with its looks; ``None`` where none is."""
+    serving = _state.serving()
+    if place.bundle is not None:
+        found = _state.opened(place.bundle)
+        if found is None:
+            return None
+        name, looks = found.name, found.frames
+    elif serving.bundle is not None:
+        name, looks = serving.bundle, int(getattr(serving.past, "frames", 1))
+    else:
+        return None
+    return plain(name) + (f", {looks:,} looks" if looks > 1 else "")
+
+
+def _slider(current: Snapshot, place: Place) -> None:
+    """The looks around the one shown, and the way back to the newest."""
+    shown = current.report.fleet.now
+    stops = _place.stops(place, shown)
+    with st.container(horizontal=True, vertical_alignment="center", key="moments", gap="small"):
+        if len(stops) > 1:
+            nearest = min(stops, key=lambda stop: abs(stop - shown))
+            number = stops.index(nearest)
+            for label, step in (("Earlier", -1), ("Later", 1)):
+                target = stops[min(max(0, number + step), len(stops) - 1)]
+                st.button(
+                    label,
+                    key=f"step-{label}",
+                    disabled=target == nearest,
+                    on_click=_place.go_to,
+                    args=(Place(place.bundle, target),),
+                )
+            # Streamlit would keep the handle where an earlier page left it.
+            st.session_state["moment"] = nearest
+            st.select_slider(
+                "Moment shown",
+                options=stops,
+                key="moment",
+                format_func=clock_time,
+                on_change=_moved,
+                label_visibility="collapsed",
+                width="stretch",
+            )
+        _back()
+
+
+def _moved() -> None:
+    _place.go_to(Place(_place.here().bundle, st.session_state["moment"]))
+
+
+def _back() -> None:
+    place = _place.here()
+    if place.bundle is not None:
+        if place.at is not None and _state.opened(place.bundle) is not None:
+            st.button("Last look", on_click=_place.go_to, args=(Place(place.bundle),))
+        st.button("Close the bundle", on_click=_place.go_to, args=(Place(),))
+    elif place.at is not None:
+        label = "Back to now" if _state.serving().bundle is None else "Last look"
+        st.button(label, on_click=_place.go_to, args=(Place(),), type="primary")
 
 
 def _incomplete(report: Report) -> bool:
@@ -104,25 +184,47 @@ def _incomplete(report: Report) -> bool:
     )
 
 
-def _when(moment: float | None) -> str:
-    """A moment in the reader's own zone, or UTC where the browser names none."""
-    if moment is None:
-        return "at an unknown time"
-    zone: Any = UTC
+def zone() -> tzinfo:
+    """The reader's own time zone, or UTC where the browser names none."""
     try:
         name = st.context.timezone
-        zone = ZoneInfo(name) if name else UTC
+        return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        zone = UTC
+        return UTC
+
+
+def moment(at: float | None) -> datetime | None:
+    """A moment in the reader's zone; ``None`` where it is not known or beyond all calendars."""
     try:
-        return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+        return datetime.fromtimestamp(at, zone()) if at is not None else None
     except (OverflowError, ValueError, OSError):
-        return "at an unknown time"
+        return None
 
 
-def when(moment: float | None) -> str:
-    """See :func:`_when`; for help texts, which show the absolute time of a relative one."""
-    return _when(moment)
+def when(at: float | None) -> str:
+    """``2026-11-30 12:00:00 UTC``, in the reader's zone."""
+    found = moment(at)
+    return found.strftime("%Y-%m-%d %H:%M:%S %Z") if found else "at an unknown time"
+
+
+def clock_time(at: float) -> str:
+    """``12:00:00``, with the day where it is not that of the last look."""
+    found = moment(at)
+    return found.strftime("%m-%d %H:%M:%S") if found else "?"
+
+
+def short_time(current: Snapshot, at: float | None) -> str:
+    """``03:12`` today, ``11-28 03:12`` before; for "held since"."""
+    found, today = moment(at), moment(_state.now(current))
+    if found is None:
+        return "?"
+    same = today is not None and found.date() == today.date()
+    return found.strftime("%H:%M" if same else "%m-%d %H:%M")
+
+
+def time_column(label: str) -> Any:
+    """The column of a table that holds :func:`moment`: absolute, in the reader's zone."""
+    return st.column_config.DatetimeColumn(label, format="YYYY-MM-DD HH:mm:ss")
 
 
 def ago(current: Snapshot, moment: float | None) -> str:
@@ -145,14 +247,14 @@ def link(name: str, label: str, **params: str) -> None:
     if target is None:
         st.caption(plain(label))
         return
-    st.page_link(target, label=plain(label), query_params=params or None)
+    st.page_link(target, label=plain(label), query_params={**_place.params(), **params} or None)
 
 
 def go(name: str, **params: str) -> None:
     """Open one of our pages from a click on a picture or a row."""
     target = _pages.get(name)
     if target is not None:
-        st.switch_page(target, query_params=params)
+        st.switch_page(target, query_params={**_place.params(), **params})
 
 
 def command(text: str) -> None:
@@ -167,14 +269,15 @@ def table(
     empty: str,
     config: Mapping[str, Any] | None = None,
     alt: str = "",
-    most: int = 1000,
+    most: int = MOST_ROWS,
+    total: int | None = None,
 ) -> None:
     """Rows as a table; ``empty`` says what it means that there are none."""
     if not rows:
         st.caption(empty)
         return
-    if len(rows) > most:
-        st.caption(f"The first {most:,} of {len(rows):,}.")
+    if (total or len(rows)) > most:
+        st.caption(f"The first {most:,} of {total or len(rows):,}.")
     st.dataframe(
         [dict(row) for row in rows[:most]],
         hide_index=True,
@@ -189,18 +292,23 @@ def pick(
     rows: Sequence[Mapping[str, object]],
     params: Sequence[Mapping[str, str]],
     key: str,
-    name: str,
+    name: str | Callable[[int], str],
     *,
     empty: str,
     config: Mapping[str, Any] | None = None,
     alt: str = "",
-    most: int = 1000,
+    most: int = MOST_ROWS,
+    total: int | None = None,
 ) -> None:
-    """Rows as a table; choosing a row opens the page ``name`` with that row's ``params``."""
+    """Rows as a table; choosing a row opens the page ``name`` with that row's ``params``.
+
+    ``name`` may depend on the row's number; ``total``: how many rows there were before a cut.
+    """
     if not rows:
         st.caption(empty)
         return
-    more = f" The first {most:,} of {len(rows):,}." if len(rows) > most else ""
+    total = total or len(rows)
+    more = f" The first {most:,} of {total:,}." if total > most else ""
     st.caption(f"Choose a row to open it.{more}")
     chosen = st.dataframe(
         [dict(row) for row in rows[:most]],
@@ -214,7 +322,7 @@ def pick(
     )
     picked = chosen["selection"]["rows"]
     if picked and picked[0] < len(params):
-        go(name, **params[picked[0]])
+        go(name if isinstance(name, str) else name(picked[0]), **params[picked[0]])
 
 
 def cell(text: object, longest: int = 300) -> str:
@@ -230,3 +338,14 @@ def shown(text: object, longest: int = 300) -> str:
 def escaped(text: object) -> str:
     """Cluster text for ``st.caption`` and ``st.markdown``; see :func:`pages._text.plain`."""
     return plain(text, 1000)
+
+
+@contextmanager
+def lazily(label: str, key: str, *, expanded: bool = False) -> Iterator[bool]:
+    """Fold away what is made only while it is open: gives whether it is.
+
+    ``label`` is shown as it is written.
+    """
+    fold = st.expander(plain(label), expanded=expanded, key=f"fold-{key}", on_change="rerun")
+    with fold:
+        yield bool(fold.open)

@@ -14,6 +14,7 @@ from diagnosis.finding import Report
 from diagnosis.snapshot import Snapshot
 from exporter.words import host_name, host_trouble, status_of
 from fleet.model import Host, Slice
+from pages import _memo
 from pages._parts import ago, go, sentence
 
 CONFIG = {"displaylogo": False, "displayModeBar": False, "scrollZoom": False}
@@ -40,7 +41,12 @@ def room() -> int:
 def wall(current: Snapshot) -> None:
     """All slices as tiles, worst first; a click on one opens it."""
     report = current.report
-    figure = wall_figure(report.fleet, report.statuses, dark=dark(), width=room())
+    ground, width = dark(), room()
+    figure = _memo.once(
+        current,
+        ("wall", ground, width),
+        lambda: wall_figure(report.fleet, report.statuses, dark=ground, width=width),
+    )
     event = st.plotly_chart(
         figure,
         width="content",
@@ -84,14 +90,19 @@ def grid(current: Snapshot, item: Slice) -> None:
                 st.segmented_control("View", ("layers", "3d"), default="layers", key="grid-view")
                 or "layers"
             )
-    figure = slice_figure(
-        item,
-        status_of(current.report, item),
-        fleet=current.report.fleet,
-        colour_by=colour_by,
-        view=view,
-        dark=dark(),
-        width=room(),
+    ground, width = dark(), room()
+    figure = _memo.once(
+        current,
+        ("grid", item.id, colour_by, view, ground, width),
+        lambda: slice_figure(
+            item,
+            status_of(current.report, item),
+            fleet=current.report.fleet,
+            colour_by=colour_by,
+            view=view,
+            dark=ground,
+            width=width,
+        ),
     )
     event = st.plotly_chart(
         figure,

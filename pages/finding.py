@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from diagnosis.catalogue import CODES
 from diagnosis.finding import Action, Finding
 from diagnosis.snapshot import Snapshot
-from pages import _cards, _parts
+from exporter.handover import finding_text
+from pages import _cards, _handover, _parts, _runbooks
 from pages._parts import cell
 
 MAX_SHOWN = 5
@@ -41,9 +44,13 @@ def body(current: Snapshot) -> None:
         _steps(finding)
         with st.container(horizontal=True, gap="medium"):
             _cards.subject_link(finding)
-        if finding.runbook:
-            st.caption("Runbook")
-            st.code(finding.runbook, language=None)
+        _handover.bar(
+            current,
+            partial(finding_text, current.report, finding),
+            f"finding-{number}",
+            subject=finding.subject.id,
+        )
+        _runbooks.runbook(finding)
     _meaning(code)
     _parts.link("finding", "All findings")
 

@@ -1,35 +1,49 @@
-"""What is wrong now, worst first, in words; then the fleet as tiles, one a slice."""
+"""What is wrong now, worst first, in words; capacity; then the fleet as tiles, one a slice."""
 
 from __future__ import annotations
 
+import msgspec
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import headline, ordered
-from pages import _cards, _parts, _pictures, _slices
+from exporter.choosing import narrowed
+from exporter.words import headline
+from fleet.choosing import Choice
+from pages import _capacity, _cards, _filters, _memo, _parts, _pictures, _slices
 
 CARDS = 4
+"""Findings shown as cards; more than a screenful reads better as a table."""
 FEW = 16
 """Slices whose table is open from the start: it fits the screen beside the picture."""
-"""Findings shown as cards; more than a screenful reads better as a table."""
 
 
 def body(current: Snapshot) -> None:
-    """The sentence, the findings, the wall of slices, the same as a table."""
-    report = current.report
-    _parts.sentence(headline(report), "headline")
+    """The sentence, the findings, what there is, the wall of slices, the same as a table."""
+    choice = _filters.from_address()
+    shown = _narrowed(current, choice)
+    report = shown.report
+    said = headline(report)
+    if not choice.all and not report.fleet.slices:
+        said = "No slice fits the filter."
+    _parts.sentence(said if choice.all else f"Of what the filter leaves: {said}", "headline")
     for number, finding in enumerate(report.findings[:CARDS]):
-        _cards.finding_card(current, finding, f"{number}")
+        _cards.finding_card(shown, finding, f"{number}", folded=number > 0)
     rest = report.findings[CARDS:]
     if rest:
         with st.expander(f"{len(rest):,} more findings"):
-            _cards.findings_table(current, rest, "more")
-    if not report.fleet.slices:
+            _cards.findings_table(shown, rest, "more")
+    if not current.report.fleet.slices:
         _nothing()
         return
-    _pictures.wall(current)
-    with st.expander("All slices as a table", expanded=len(report.fleet.slices) <= FEW):
-        _slices.slices_table(current, ordered(report, report.fleet.slices), "slices")
+    if len(current.report.fleet.slices) > 1 or not choice.all:
+        _filters.ask(current.report)
+    if report.fleet.slices:
+        _pictures.wall(shown)
+        _capacity.capacity(shown)
+        few = len(report.fleet.slices) <= FEW
+        with _parts.lazily("All slices as a table", "slices", expanded=few) as unfolded:
+            if unfolded:
+                _slices.slices_table(shown, "slices")
     if report.unknowns:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
@@ -37,6 +51,16 @@ def body(current: Snapshot) -> None:
                 width="content",
             )
             _parts.link("sources", "Which, and why")
+
+
+def _narrowed(current: Snapshot, choice: Choice) -> Snapshot:
+    if choice.all:
+        return current
+    return _memo.once(
+        current,
+        ("narrowed", choice),
+        lambda: msgspec.structs.replace(current, report=narrowed(current.report, choice)),
+    )
 
 
 def _nothing() -> None:

@@ -107,9 +107,15 @@ def _one(current: Snapshot, group: PlacementGroup) -> None:
     st.caption(_parts.escaped(" · ".join(facts)))
     found = findings_about_group(current.report, group)
     _cards.findings_section(current, found, "group", here=False)
-    for ident in group.slices:
-        name = _slice_names(current, (ident,))[0]
-        _parts.link("slice", f"Slice {name}", id=ident)
+    with st.container(horizontal=True, gap="medium"):
+        if group.chips > 0:
+            _parts.link("gang", "Rank by rank", id=group.key)
+        if group.waiting:
+            _parts.link("scheduling", "Why it waits, slice by slice", id=group.key)
+        _parts.link("history", "Its history", subject=group.key)
+        for ident in group.slices[:8]:
+            name = _slice_names(current, (ident,))[0]
+            _parts.link("slice", f"Slice {name}", id=ident)
     st.subheader("Bundles")
     _parts.table(
         [_bundle_row(current, group, bundle) for bundle in group.bundles],

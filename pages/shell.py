@@ -6,9 +6,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages import _parts, _state
+from pages import _parts, _place, _state
 
 HERE = Path(__file__).parent
+HIDDEN = frozenset({"gang"})
+"""Pages that are about one thing and reached from it: they stay out of the navigation."""
 
 # Static rules only; no text from a cluster ever comes in here.
 STYLE = """
@@ -29,7 +31,11 @@ def register() -> list[st.Page]:
         "overview": ("Overview", ":material/grid_view:"),
         "finding": ("Findings", ":material/report:"),
         "slice": ("Slices", ":material/view_in_ar:"),
+        "scheduling": ("Scheduling", ":material/hourglass_top:"),
         "placement": ("Placement", ":material/low_priority:"),
+        "gang": ("Gang", ":material/apps:"),
+        "history": ("History", ":material/history:"),
+        "bundle": ("Open a bundle", ":material/folder_open:"),
         "sources": ("Sources", ":material/lan:"),
         "topologies": ("Topologies", ":material/polyline:"),
     }
@@ -42,6 +48,7 @@ def register() -> list[st.Page]:
             icon=icon,
             url_path=name,
             default=name == "overview",
+            visibility="hidden" if name in HIDDEN else "visible",
         )
         for name, (title, icon) in listed.items()
         if (HERE / f"{name}.py").exists()
@@ -52,6 +59,7 @@ def register() -> list[st.Page]:
 
 def main() -> None:
     st.set_page_config(page_title="Slicewatch", page_icon=str(HERE / "icon.svg"), layout="wide")
+    _place.settle()
     chosen = st.navigation(register(), position="top")
     st.html(STYLE)
     chosen.run()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import streamlit as st
 
+from charts.hosts import Holders
 from diagnosis.snapshot import Snapshot
+from exporter.handover import slice_text
+from exporter.links import expand
 from exporter.words import (
     findings_about_slice,
     group_sentence,
     host_trouble,
-    ordered,
     shape,
     slice_sentence,
 )
-from fleet.model import PlacementGroup, Slice
-from pages import _cards, _events, _parts, _pictures, _slices
-from pages._parts import ago, cell
+from fleet.model import Host, PlacementGroup, Slice, Worker
+from pages import _cards, _events, _handover, _memo, _parts, _pictures, _slices, _state
+from pages._parts import ago, cell, moment, time_column
 
 
 def body(current: Snapshot) -> None:
@@ -28,6 +30,13 @@ def body(current: Snapshot) -> None:
         return
     _parts.sentence(slice_sentence(report, item), "headline")
     st.caption(_facts(item))
+    _handover.bar(
+        current,
+        lambda url: slice_text(report, item, url),
+        f"slice-{item.name}",
+        values=_values(item),
+        subject=item.id,
+    )
     _cards.findings_section(current, findings_about_slice(report, item), "slice")
     _pictures.grid(current, item)
     st.subheader("Hosts")
@@ -48,7 +57,7 @@ def _choose(current: Snapshot, wanted: str) -> None:
     else:
         total = len(report.fleet.slices)
         _parts.sentence(f"{total:,} slices." if total != 1 else "One slice.", "headline")
-    _slices.slices_table(current, ordered(report, report.fleet.slices), "choose")
+    _slices.slices_table(current, "choose")
 
 
 def _facts(item: Slice) -> str:
@@ -64,37 +73,83 @@ def _facts(item: Slice) -> str:
     return _parts.escaped(" · ".join(facts))
 
 
+def _values(item: Slice) -> dict[str, str | None]:
+    """What the templates of links out may name."""
+    first = next((host for host in item.hosts if host.pod_name), None)
+    return {
+        "namespace": item.namespace if item.namespace != "-" else None,
+        "cluster": item.cluster,
+        "slice": item.name,
+        "pod": first.pod_name if first is not None else None,
+        "node": first.node_name if first is not None else None,
+        "node_pool": item.node_pools[0] if item.node_pools else None,
+    }
+
+
 def _hosts(current: Snapshot, item: Slice) -> None:
-    use = current.report.fleet.tpu_use
-    ranks = {worker.host_key: worker for worker in item.workers if worker.host_key is not None}
-    rows = []
-    for host in item.hosts:
-        worker = ranks.get(host.key)
-        sample = use.get(f"{item.namespace}/{item.cluster}/{host.ray_node_id}")
-        duty = sample.duty_cycle if sample is not None else None
-        rows.append(
-            {
-                "worker": host.worker_id,
-                "state": host.state.replace("_", " "),
-                "why": cell(host.problem_detail or host_trouble(host)),
-                "age": ago(current, host.age_since),
-                "pod": cell(host.pod_name),
-                "node": cell(host.node_name),
-                "node pool": cell(host.node_pool),
-                "Ray node": cell(host.ray_node_id),
-                "chips": host.chips,
-                "place": cell(host.coordinates and ", ".join(map(str, host.coordinates))),
-                "runs": cell(worker and (worker.name or worker.running_task or worker.id)),
-                "duty cycle": None if duty is None else round(100 * duty, 1),
-            }
-        )
+    console = _state.serving().links.get("Console")
+    rows = _memo.once(
+        current, ("hosts", item.id, str(_parts.zone())), lambda: _host_rows(current, item, console)
+    )
+    config = {
+        "duty cycle": st.column_config.NumberColumn("duty cycle", format="%.1f %%"),
+        "up since": time_column("up since"),
+    }
+    if console:
+        config["console"] = st.column_config.LinkColumn("console", display_text="open")
     _parts.table(
         rows,
         "hosts",
         empty="No host of this slice can be seen.",
-        config={"duty cycle": st.column_config.NumberColumn("duty cycle", format="%.1f %%")},
-        alt="Hosts of the slice with their state, pod, node and place",
+        config=config,
+        alt="Hosts of the slice with their state, pod, node, place and what runs there",
+        most=2500,
     )
+
+
+def _host_rows(current: Snapshot, item: Slice, console: str | None) -> list[dict[str, object]]:
+    fleet = current.report.fleet
+    holders = Holders.of(fleet)
+    workers: dict[str | None, list[Worker]] = {}
+    for worker in item.workers:
+        workers.setdefault(worker.host_key, []).append(worker)
+    rows = []
+    for host in item.hosts:
+        sample = fleet.tpu_use.get(f"{item.namespace}/{item.cluster}/{host.ray_node_id}")
+        duty = sample.duty_cycle if sample is not None else None
+        own = workers.get(host.key, [])
+        ranks = {rank for _, rank in holders.groups.get((item.id, host.key), ())}
+        row: dict[str, object] = {
+            "worker": host.worker_id,
+            "state": host.state.replace("_", " "),
+            "why": cell(host.problem_detail or host_trouble(host)),
+            "rank": cell(", ".join(str(rank) for rank in sorted(ranks))),
+            "runs": cell(", ".join(one.name or one.running_task or one.id for one in own[:3])),
+            "duty cycle": None if duty is None else round(100 * duty, 1),
+            "restarts": restarts(host),
+            "age": ago(current, host.age_since),
+            "up since": moment(host.age_since),
+            "pod": cell(host.pod_name),
+            "node": cell(host.node_name),
+            "node pool": cell(host.node_pool),
+            "Ray node": cell(host.ray_node_id),
+            "chips": host.chips,
+            "place": cell(host.coordinates and ", ".join(map(str, host.coordinates))),
+            "layout": host.layout if host.coordinates is not None else "–",
+        }
+        if console:
+            values = _values(item) | {"pod": host.pod_name, "node": host.node_name}
+            row["console"] = expand(console, values | {"node_pool": host.node_pool})
+        rows.append(row)
+    return rows
+
+
+def restarts(host: Host) -> int | None:
+    """Restarts of all containers of a host's pod; ``None`` where its pod cannot be seen."""
+    status = host.pod.status if host.pod is not None else None
+    if status is None or status.container_statuses is None:
+        return None
+    return sum(item.restart_count or 0 for item in status.container_statuses)
 
 
 def _groups(current: Snapshot, item: Slice) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
 from exporter.words import completeness, source_sentence
-from pages import _parts
+from history.status import HistoryState
+from pages import _parts, _state
 from pages._parts import ago, cell
 
 
@@ -36,6 +39,39 @@ def body(current: Snapshot) -> None:
     _clusters(current)
     _polls(current)
     _unknowns(current)
+    _history()
+
+
+def _history() -> None:
+    """How history fares; the live view does not depend on it."""
+    past = _state.serving().past
+    if past is None or not isinstance(past, Stated):
+        return
+    st.subheader("History")
+    state = past.state()
+    words = {
+        "ok": "It is kept.",
+        "starting": "It is being opened.",
+        "standby": "Another replica writes it; this one shows it.",
+        "failing": "Looks are being lost; it is tried again.",
+        "off": "It is off.",
+    }
+    _parts.sentence(" ".join(part for part in (words[state.status], state.problem) if part))
+    if state.note:
+        _parts.sentence(state.note)
+    written = _parts.when(state.last_written_at) if state.last_written_at else "never"
+    st.caption(
+        f"{state.looks:,} looks and {state.changes:,} changes, {state.used_bytes / 2**20:,.1f} MiB "
+        f"in {_parts.escaped(state.where or 'no place')}; last written {written}. Since the start: "
+        f"{state.written:,} written, {state.failed:,} failed, {state.dropped:,} dropped."
+    )
+
+
+@runtime_checkable
+class Stated(Protocol):
+    """A history that says how it fares; a bundle's frames do not."""
+
+    def state(self) -> HistoryState: ...
 
 
 def _headline(current: Snapshot) -> str:

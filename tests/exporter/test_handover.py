@@ -6,7 +6,6 @@ import re
 
 from exporter.handover import finding_text, slice_text
 from tests import factories
-from tests.factories import HOSTILE
 
 BROKEN = factories.broken().report
 
