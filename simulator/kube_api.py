@@ -11,10 +11,11 @@ import asyncio
 import base64
 import secrets
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -40,6 +41,16 @@ WATCH_SECONDS = 1800.0
 MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 
 Deleter = Callable[[str, Object], None]
+
+
+class Call(NamedTuple):
+    """A request as RBAC sees it. ``resource`` has its subresource (``services/proxy``); what is no
+    resource that is served has its path there instead, as a rule's ``nonResourceURLs`` would."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
 
 
 class KubeAPI:
@@ -69,6 +80,8 @@ class KubeAPI:
         self.token = token if token is not None else secrets.token_urlsafe(24)
         self.served = served
         self.failures = Failures()
+        self.calls: Counter[Call] = Counter()
+        """What was asked so far, as RBAC sees it; added to by the server's own thread."""
         self._proxy = Proxy()
         self.proxies = self._proxy.upstreams
         self.on_delete: Deleter | None = None
@@ -143,6 +156,7 @@ class KubeAPI:
         if target is not None and target.kind.plural not in self.served:
             target = None
         verb = _verb(request, target)
+        self.calls[_call(verb, path, target)] += 1
         failure = self.failures.take(target.kind.plural if target else "", verb, path)
         if failure is not None and failure.latency:
             await asyncio.sleep(failure.latency)
@@ -162,9 +176,10 @@ class KubeAPI:
         return response
 
     def _knows(self, authorization: str) -> bool:
-        return not self.token or secrets.compare_digest(
-            authorization.encode(), f"Bearer {self.token}".encode()
-        )
+        # The scheme in any case, as the real API takes it: the official client writes "bearer".
+        scheme, _, given = authorization.partition(" ")
+        right = secrets.compare_digest(given.encode(), self.token.encode())
+        return not self.token or (scheme.lower() == "bearer" and right)
 
     async def _serve(self, request: Request, path: str, target: Target | None) -> Response:
         if target is None:
@@ -366,6 +381,13 @@ def _verb(request: Request, target: Target | None) -> str:
     if target is None or target.name:
         return "get"
     return "watch" if request.query_params.get("watch") in ("1", "true", "True") else "list"
+
+
+def _call(verb: str, path: str, target: Target | None) -> Call:
+    if target is None:
+        return Call(verb, "", path, "")
+    plural, sub = target.kind.plural, target.sub
+    return Call(verb, target.kind.group, f"{plural}/{sub}" if sub else plural, target.namespace)
 
 
 def _wants_table(request: Request) -> str:

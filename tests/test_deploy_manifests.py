@@ -14,7 +14,7 @@ from settings import Settings
 
 Object = dict[str, Any]
 
-READ = {"get", "list", "watch"}
+READ = {"list", "watch"}
 MAY_READ = {
     ("", "pods"),
     ("", "nodes"),
