@@ -12,8 +12,9 @@ from tests.serving import browser as chromium
 from tests.serving import served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Ends with its module: while Playwright runs, no other test could start an event loop."""
     pytest.importorskip("playwright")
     with chromium() as found:
         yield found
