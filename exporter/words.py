@@ -240,6 +240,42 @@ def findings_about_group(report: Report, group: PlacementGroup) -> list[Finding]
     return own + behind
 
 
+def findings_by_group(report: Report) -> dict[str, list[Finding]]:
+    """:func:`findings_about_group` for all groups at once, by their keys; the others have none."""
+    ids: dict[str, list[str]] = {}
+    labels: dict[tuple[str, str, str], list[str]] = {}
+    for group in report.fleet.placement_groups:
+        for ident in {group.key, group.id}:
+            ids.setdefault(ident, []).append(group.key)
+        place = (group.namespace, group.cluster, group.label)
+        labels.setdefault(place, []).append(group.key)
+    own: dict[str, list[Finding]] = {}
+    behind: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        subject = finding.subject
+        mine = ids.get(subject.id, []) if subject.kind == "placement_group" else []
+        for key in mine:
+            own.setdefault(key, []).append(finding)
+        named = {
+            key
+            for text in finding.affects
+            for label in _labels_in(text)
+            for key in labels.get((subject.namespace, subject.cluster, label), ())
+        }
+        for key in named.difference(mine):
+            behind.setdefault(key, []).append(finding)
+    return {key: own.get(key, []) + behind.get(key, []) for key in {*own, *behind}}
+
+
+def _labels_in(text: str) -> list[str]:
+    """What "placement group NAME …" may name: a name can hold spaces and colons itself."""
+    start = "placement group "
+    if not text.startswith(start):
+        return []
+    rest = text[len(start) : len(start) + 300]
+    return [rest[:place] for place, char in enumerate(rest) if char in " :"]
+
+
 def findings_about_slice(report: Report, item: Slice) -> list[Finding]:
     """Findings about a slice, then those about the placement groups that lie on it."""
     own = list(report.findings_of("slice", item.id))

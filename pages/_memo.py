@@ -11,8 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from diagnosis.finding import Finding
 from diagnosis.snapshot import Snapshot
+from exporter.words import findings_by_group
 from fleet.fitting import Fits
+from fleet.model import PlacementGroup
 
 T = TypeVar("T")
 
@@ -55,6 +58,18 @@ def once(current: Snapshot, key: Hashable, make: Callable[[], T]) -> T:
                 kept.results.popitem(last=False)
         found: T = kept.results[key]
         return found
+
+
+def findings_of(current: Snapshot, group: PlacementGroup) -> list[Finding]:
+    """The findings about a group, its own first, without a walk over all findings for each."""
+    found = once(current, "findings-by-group", lambda: findings_by_group(current.report))
+    return found.get(group.key, [])
+
+
+def slice_names(current: Snapshot) -> dict[str, str]:
+    """Names of all slices by id."""
+    slices = current.report.fleet.slices
+    return once(current, "slice-names", lambda: {item.id: item.name for item in slices})
 
 
 def fits(current: Snapshot) -> Fits:

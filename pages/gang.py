@@ -6,7 +6,7 @@ import streamlit as st
 
 from charts.gangs import SIGNS, gang_figure
 from diagnosis.snapshot import Snapshot
-from exporter.words import findings_about_group, group_sentence
+from exporter.words import group_sentence
 from fleet.gangs import WORST_FIRST, Gang, Rank, gang_of, gang_words
 from fleet.model import PlacementGroup
 from pages import _cards, _memo, _parts, _pictures
@@ -28,7 +28,7 @@ def body(current: Snapshot) -> None:
     lines = gang_words(gang)
     _parts.sentence(f"{group.label}: {lines[0]}", "headline")
     _parts.sentence(" ".join(lines[1:]))
-    findings = findings_about_group(current.report, group)
+    findings = _memo.findings_of(current, group)
     for number, finding in enumerate(findings[:3]):
         _cards.finding_card(current, finding, f"gang-{number}", folded=number > 0)
     _matrix(current, gang)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import count, findings_about_group, group_sentence
+from exporter.words import count, group_sentence
 from fleet.model import Bundle, PlacementGroup
 from fleet.times import format_duration
-from pages import _cards, _parts
+from pages import _cards, _memo, _parts
 from pages._parts import ago, cell
 
 
@@ -62,13 +62,16 @@ def _headline(current: Snapshot) -> str:
 
 def _reason(current: Snapshot, group: PlacementGroup) -> str:
     """Why it waits, in the words of the finding behind it, else in Ray's own."""
-    found = findings_about_group(current.report, group)
+    found = _memo.findings_of(current, group)
     return found[0].summary if found else group_sentence(current.report, group)
 
 
 def _table(current: Snapshot, groups: list[PlacementGroup], key: str, empty: str) -> None:
-    _parts.pick(
-        [
+    shown = groups[: _parts.MOST_ROWS]
+    rows = _memo.once(
+        current,
+        ("groups", key, len(groups), shown[0].key if shown else ""),
+        lambda: [
             {
                 "group": cell(group.label),
                 "cluster": cell(f"{group.namespace}/{group.cluster}"),
@@ -79,18 +82,22 @@ def _table(current: Snapshot, groups: list[PlacementGroup], key: str, empty: str
                 "slices": cell(", ".join(_slice_names(current, group.slices))),
                 "what": cell(_reason(current, group)),
             }
-            for group in groups
+            for group in shown
         ],
-        [{"id": group.key} for group in groups],
+    )
+    _parts.pick(
+        rows,
+        [{"id": group.key} for group in shown],
         key,
         "placement",
         empty=empty,
+        total=len(groups),
         alt="Placement groups with role, state and slices",
     )
 
 
 def _slice_names(current: Snapshot, ids: tuple[str, ...]) -> list[str]:
-    names = {item.id: item.name for item in current.report.fleet.slices}
+    names = _memo.slice_names(current)
     return [names.get(ident, ident) for ident in ids]
 
 
@@ -105,7 +112,7 @@ def _one(current: Snapshot, group: PlacementGroup) -> None:
         facts.append(f"asks for slice {', '.join(group.wanted_slices)}")
     facts.append(f"Ray cluster {group.namespace}/{group.cluster}")
     st.caption(_parts.escaped(" · ".join(facts)))
-    found = findings_about_group(current.report, group)
+    found = _memo.findings_of(current, group)
     _cards.findings_section(current, found, "group", here=False)
     with st.container(horizontal=True, gap="medium"):
         if group.chips > 0:

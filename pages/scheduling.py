@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from diagnosis.snapshot import Snapshot
-from exporter.words import count, findings_about_group
+from exporter.words import count
 from fleet.describe import describe
 from fleet.fitting import Blocker, Fit, asked, summary
 from fleet.model import PlacementGroup
@@ -68,7 +68,7 @@ def _headline(current: Snapshot, waiting: Sequence[PlacementGroup]) -> str:
 
 def reason(current: Snapshot, group: PlacementGroup) -> str:
     """Why a group waits: the finding behind it, else what its slices are up to."""
-    found = findings_about_group(current.report, group)
+    found = _memo.findings_of(current, group)
     if found:
         return found[0].summary
     return summary(group, _memo.fits(current).for_group(group))
@@ -77,8 +77,10 @@ def reason(current: Snapshot, group: PlacementGroup) -> str:
 def _queue(
     current: Snapshot, waiting: Sequence[PlacementGroup], one: PlacementGroup | None
 ) -> None:
-    _parts.pick(
-        [
+    rows = _memo.once(
+        current,
+        "queue",
+        lambda: [
             {
                 "waits": format_duration(group.pending_seconds),
                 "group": cell(group.label),
@@ -91,6 +93,9 @@ def _queue(
             }
             for group in waiting[:MOST_WAITING]
         ],
+    )
+    _parts.pick(
+        rows,
         [{"id": group.key} for group in waiting[:MOST_WAITING]],
         f"queue-{one.key if one is not None else ''}",
         "scheduling",
@@ -111,7 +116,7 @@ def _one(current: Snapshot, group: PlacementGroup) -> None:
             "fits",
             empty="The Ray cluster has no slice of that kind.",
         )
-        found = findings_about_group(current.report, group)
+        found = _memo.findings_of(current, group)
         for number, finding in enumerate(found[:2]):
             _cards.finding_card(current, finding, f"waiting-{number}", folded=True)
         with st.container(horizontal=True, gap="medium"):
@@ -254,8 +259,13 @@ def _does(item: Blocker) -> str:
 def _claims(current: Snapshot) -> None:
     found = _memo.once(current, "claims", lambda: claims(_memo.fits(current)))
     jobs = _memo.once(current, "jobs", lambda: _jobs(current))
+    rows = _memo.once(
+        current,
+        ("claim-rows", str(_parts.zone())),
+        lambda: [_claim_row(current, item, jobs) for item in found[: _parts.MOST_ROWS]],
+    )
     _parts.pick(
-        [_claim_row(current, item, jobs) for item in found[: _parts.MOST_ROWS]],
+        rows,
         [_claim_address(item) for item in found[: _parts.MOST_ROWS]],
         "claims",
         "placement",

@@ -39,3 +39,12 @@ def test_narrowed(choice: Choice, slices: list[str], codes: list[str]) -> None:
     assert found.fleet.sources == BROKEN.fleet.sources
     assert found.unknowns == BROKEN.unknowns
     assert "Nothing is wrong" not in headline(found)
+
+
+def test_findings_by_group_are_those_about_each_group() -> None:
+    from exporter.words import findings_about_group, findings_by_group
+
+    for report in (BROKEN, factories.hostile().report, factories.healthy().report):
+        found = findings_by_group(report)
+        for group in report.fleet.placement_groups:
+            assert found.get(group.key, []) == findings_about_group(report, group)
