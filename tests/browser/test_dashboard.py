@@ -65,7 +65,7 @@ def test_a_healthy_fleet_fits_one_line_and_one_screen(page: Any, healthy: str) -
 
 def test_from_a_finding_to_its_evidence_to_its_slice(page: Any, broken: str) -> None:
     open_page(page, broken)
-    page.get_by_text("Evidence and next steps").nth(1).click()
+    page.get_by_text("Evidence and next steps").first.click()
     page.wait_for_url("**/finding?**")
     settled(page)
     path, query = address(page)
