@@ -8,7 +8,7 @@ import streamlit as st
 
 from diagnosis.finding import Finding, Severity
 from diagnosis.snapshot import Snapshot
-from pages._parts import MAX_SENTENCE, ago, cell, command, link, pick, sentence, when
+from pages._parts import MAX_SENTENCE, ago, cell, command, lazily, link, pick, sentence, when
 from pages._text import plain, printable
 
 COLOURS: dict[Severity, str] = {"critical": "red", "warning": "orange", "info": "blue"}
@@ -56,8 +56,9 @@ def finding_card(
             _affects(finding, None)
             return
         if folded:
-            with st.expander("Whom it affects, and the first step"):
-                _first(finding)
+            with lazily("Whom it affects, and the first step", key) as unfolded:
+                if unfolded:
+                    _first(finding)
         else:
             _first(finding)
         with st.container(horizontal=True, gap="medium"):

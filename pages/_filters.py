@@ -40,10 +40,16 @@ def ask(report: Report) -> Choice:
     there = options(report.fleet)
     states = [status for status in WORST_FIRST if status in set(report.statuses.values())]
     label = "Filter" if choice.all else f"Filter: {_words(choice)}"
-    with (
-        st.expander(label, expanded=not choice.all, icon=":material/filter_list:"),
-        st.container(horizontal=True, vertical_alignment="bottom", key="filters"),
-    ):
+    fold = st.expander(
+        label,
+        expanded=not choice.all,
+        icon=":material/filter_list:",
+        key="fold-filter",
+        on_change="rerun",
+    )
+    if not fold.open:
+        return choice
+    with fold, st.container(horizontal=True, vertical_alignment="bottom", key="filters"):
         _several("cluster", there["clusters"], choice.clusters)
         _several("namespace", there["namespaces"], choice.namespaces)
         _several("generation", there["generations"], choice.generations)

@@ -30,8 +30,9 @@ def body(current: Snapshot) -> None:
         _cards.finding_card(shown, finding, f"{number}", folded=number > 0)
     rest = report.findings[CARDS:]
     if rest:
-        with st.expander(f"{len(rest):,} more findings"):
-            _cards.findings_table(shown, rest, "more")
+        with _parts.lazily(f"{len(rest):,} more findings", "more") as unfolded:
+            if unfolded:
+                _cards.findings_table(shown, rest, "more")
     if not current.report.fleet.slices:
         _nothing()
         return

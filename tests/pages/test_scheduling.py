@@ -123,7 +123,7 @@ class TestFilters:
         assert "PlacementPending" not in text
 
     def test_a_widget_writes_the_address(self, show: Show) -> None:
-        test = show("overview", factories.broken())
+        test = show("overview", factories.broken(), {"namespace": "ml"})
         test.multiselect(key="filter-state").set_value(["unknown"]).run()
         assert test.query_params["state"] == "unknown"
         assert "SliceIncomplete" not in texts(test)
