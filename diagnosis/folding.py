@@ -17,7 +17,8 @@ import msgspec
 from diagnosis.finding import SEVERITIES, Evidence, Finding
 from diagnosis.rules.base import Hit
 
-Relation = Literal["slice", "group", "worker_group", "host", "cluster", "source"]
+Relation = Literal["slice", "named", "group", "worker_group", "host", "cluster", "source"]
+"""``named``: the consequence asks for the slice by its name, and the cause touches that slice."""
 
 EVIDENCE_PER_FOLDED = 3
 MAX_EVIDENCE = 60
@@ -48,6 +49,7 @@ CAUSED_BY: dict[str, tuple[Because, ...]] = {
         Because("WebhookDown", "worker_group"),
         Because("HostCountMismatch", "worker_group"),
         Because("SliceIncomplete", "worker_group"),
+        Because("ScaleUpFailed", "worker_group"),
     ),
     "HostCountMismatch": (Because("MissingSliceIdentity", "worker_group"),),
     "HostnamesUnresolvable": (Because("MissingSliceIdentity", "worker_group"),),
@@ -65,12 +67,6 @@ CAUSED_BY: dict[str, tuple[Because, ...]] = {
         Because("SliceIncomplete", "host"),
         Because("PhantomTpu", "host"),
     ),
-    "HostMaintenance": (Because("SliceIncomplete", "host"),),
-    "RuntimeFault": (
-        Because("SliceIncomplete", "slice", when=("MegascaleHangDetected",)),
-        Because("SliceIncomplete", "group", when=("MegascaleHangDetected",)),
-    ),
-    "DynamicSliceDegraded": (Because("SliceIncomplete", "slice"),),
     "ScaleUpFailed": (
         Because("AffinityDeadlock", "worker_group"),
         Because("SliceIncomplete", "worker_group", causes=("ScaleUpFailed",)),
@@ -80,9 +76,7 @@ CAUSED_BY: dict[str, tuple[Because, ...]] = {
     "PlacementPending": (
         Because("SchedulerLivelock", "cluster", when=("BehindLivelock",)),
         Because("HeadReservationLeaked", "slice", when=("HeadHeld",)),
-        Because("SliceIncomplete", "slice", when=("SliceIncomplete", "ScaleUpFailed", "SliceGone")),
-        Because("SliceIncomplete", "worker_group", when=("ScaleUpFailed",)),
-        Because("ScaleUpFailed", "worker_group", when=("ScaleUpFailed",)),
+        Because("SliceIncomplete", "named", when=("SliceIncomplete", "ScaleUpFailed")),
         Because("DuplicateWorkerId", "slice", when=("SliceIncomplete", "NoSuchSlice")),
         Because("HeadResourceMissing", "slice", when=("NoSuchSlice",)),
         Because("WebhookDown", "cluster", when=("NoSuchSlice", "SliceGone")),
@@ -147,7 +141,11 @@ CAUSED_BY: dict[str, tuple[Because, ...]] = {
 
 Not folded on purpose: ``SchedulerLivelock`` (its cure, removing one group, is another than that of
 the slice that lost a host, and it stops everybody), ``HostRestartedAlone`` beside
-``GangMemberDead`` (the host and the job are repaired in different places).
+``GangMemberDead`` (the host and the job are repaired in different places). What a node or a Slice
+object says of itself (``HostMaintenance``, ``RuntimeFault``, ``DynamicSliceDegraded``) is more
+often the cause of a lost host than its consequence, so it stays beside ``SliceIncomplete``. A group that
+waits for *any* slice (``PlacementPending``) has a wait of its own; only one that names the broken
+slice is told in the slice's finding, which is critical because of it.
 """
 
 
@@ -156,6 +154,8 @@ def _touched(hit: Hit, relation: Relation) -> Sequence[str]:
     match relation:
         case "slice":
             return links.slices
+        case "named":
+            return links.named
         case "group":
             return links.groups
         case "worker_group":
@@ -208,8 +208,9 @@ def _parent(
     for edge in CAUSED_BY.get(item.code, ()):
         if edge.when and item.finding.cause not in edge.when:
             continue
+        relation: Relation = "slice" if edge.relation == "named" else edge.relation
         for key in _touched(item, edge.relation):
-            for other in index.get((edge.code, edge.relation, key), ()):
+            for other in index.get((edge.code, relation, key), ()):
                 cause = hits[other].finding.cause
                 if edge.causes and cause not in edge.causes:
                     continue

@@ -77,6 +77,8 @@ def _held(view: View, item: Slice) -> SliceStatusName:
     seen = cluster.ray_parts if cluster is not None else frozenset()
     if item.holding == "unknown":
         return "unknown"
+    if "placement_groups" not in seen and not view.holders_of(item):
+        return "unknown"  # workers may show, but not the groups that hold for them
     if item.holding in ("part", "several"):
         return "shared"
     if item.holding == "whole":

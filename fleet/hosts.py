@@ -16,7 +16,7 @@ from fleet.joining import (
 from fleet.layout import place_hosts
 from fleet.members import Member, Surroundings
 from fleet.model import Host, HostProblem
-from fleet.observation import Event, RayNode
+from fleet.observation import Event, Pod, RayNode
 from fleet.pods import (
     NODE_POOL_LABEL,
     event_time,
@@ -31,6 +31,7 @@ from fleet.pods import (
     pod_problem,
     pod_tpu_chips,
     terminating,
+    worker_id,
 )
 from fleet.shapes import Shape
 from fleet.times import epoch_from_ms, parse_time
@@ -38,6 +39,9 @@ from fleet.times import epoch_from_ms, parse_time
 REPLACEMENT_OVERLAP_SECONDS = 30.0
 """A dead Ray node may still be listed ALIVE for this long beside its successor
 (facts/ray_2_60.md: a node's death can be noticed up to 30 s late)."""
+
+PROBE_FAILS_WITHIN_SECONDS = 120.0
+"""KubeRay's readiness probe asks the raylet every 5 s; a death is noticed up to 30 s late."""
 
 SCALE_EVENTS = frozenset({"FailedScaleUp", "TriggeredScaleUp", "NotTriggerScaleUp"})
 
@@ -111,7 +115,7 @@ def judge_member(
         since = parse_time(ready.last_transition_time) if ready else None
     if since is None:
         since = not_ready_since(pod)
-    if found is not None and not (found[0] == "PodNotReady" and died is not None):
+    if found is not None and not (found[0] == "PodNotReady" and _fell_with(pod, died_at)):
         return _Verdict(
             problem=found[0], detail=found[1], gone_since=since, was_there=died is not None
         )
@@ -131,6 +135,15 @@ def judge_member(
             gone_since=member.created,
         )
     return _Verdict()
+
+
+def _fell_with(pod: Pod, died_at: float | None) -> bool:
+    """Whether a running pod stopped being ready because its raylet had died, by the order in which
+    the two happened: the probe asks the raylet, so it fails some seconds after the death."""
+    if died_at is None or phase(pod) != "Running":
+        return False
+    fell = not_ready_since(pod)
+    return fell is not None and 0 <= fell - died_at <= PROBE_FAILS_WITHIN_SECONDS
 
 
 def dead_nodes_of(
@@ -194,6 +207,10 @@ def mark_duplicates(around: Surroundings, hosts: list[Host]) -> list[Host]:
             continue
         if host.worker_id is not None:
             claims["id", str(host.worker_id)].append(host)
+        # libtpu goes by the variable in the pod, whatever label Ray has.
+        own = worker_id(host.pod) if host.pod is not None else None
+        if own is not None and own != host.worker_id:
+            claims["id", str(own)].append(host)
         hostname = host.pod.spec.hostname if host.pod is not None and host.pod.spec else None
         if hostname:
             claims["hostname", hostname].append(host)

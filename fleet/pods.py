@@ -244,6 +244,23 @@ def _container_trouble(pod: Pod) -> tuple[HostProblem, str] | None:
     return None
 
 
+def _node_trouble(
+    pod: Pod, *, node: Node | None, nodes_known: bool
+) -> tuple[HostProblem, str] | None:
+    bound = node_name(pod)
+    if bound is None:
+        return None
+    if node is None:
+        if nodes_known:
+            return "NodeGone", f"its node {bound} does not exist any more"
+        return None
+    if node_ready(node) is not False:
+        return None
+    found = condition(node.status.conditions if node.status else None, "Ready")
+    words = (found.reason or found.message or "") if found else ""
+    return "NodeNotReady", f"node {bound} is not ready{': ' + words if words else ''}"
+
+
 def pod_problem(
     pod: Pod,
     *,
@@ -264,6 +281,11 @@ def pod_problem(
     """
     current = phase(pod)
     status = pod.status
+    # A node that goes takes its pod along: Kubernetes then marks the pod for deletion or failed.
+    if current != "Succeeded":
+        below = _node_trouble(pod, node=node, nodes_known=nodes_known)
+        if below is not None:
+            return below
     if terminating(pod):
         return "PodMissing", "the pod is being deleted and has no successor yet"
     if current == "Failed":
@@ -289,12 +311,6 @@ def pod_problem(
         if scale_up_failed:
             return "ScaleUpFailed", scale_up_failed
         return "PodUnschedulable", words
-    if node is None and nodes_known:
-        return "NodeGone", f"its node {bound} does not exist any more"
-    if node is not None and node_ready(node) is False:
-        found = condition(node.status.conditions if node.status else None, "Ready")
-        words = (found.reason or found.message or "") if found else ""
-        return "NodeNotReady", f"node {bound} is not ready{': ' + words if words else ''}"
     if current == "Unknown" and status is not None and status.phase == "Unknown":
         return "PodNotReady", f"the pod's phase is Unknown: node {bound} does not report"
     trouble = _container_trouble(pod)

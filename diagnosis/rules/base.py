@@ -21,6 +21,8 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str = ""
     slices: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    """Those of the slices that a selector asks for by name."""
     groups: tuple[str, ...] = ()
     worker_groups: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()

@@ -79,7 +79,8 @@ def judge_stalled(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     Facts: gke_tpu 4.1 (duty cycle near 0 on all hosts of a slice while a runtime is up), ray_2_60
     (a zero can mean no data).
     Must not flag: gangs whose workers run no task (an idle inference server); hosts without
-    samples; a pause shorter than 10 min (compilation, checkpoint); a single look.
+    samples; a pause shorter than 10 min (compilation, checkpoint), as far as looks tell. A single
+    look judges what it sees: a gang whose every worker has run for 10 min and whose chips rest.
     """
     for group, members in _gangs(view, cluster):
         uses = [view.use_of(host, item) for item, host in members]
@@ -92,24 +93,30 @@ def judge_stalled(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         if max(duties) >= view.thresholds.gang_stall_duty_cycle:
             continue
         mark = view.mark("GangStalled", cluster.id, group.key)
-        if mark is None:
+        begun = [worker.since for worker in group.workers if worker.since is not None]
+        if mark is None and not begun:
             yield unknown(
                 "GangStalled",
                 group_subject(group),
-                "its chips do nothing in this one look; a stall shows over 10 min",
+                "its chips do nothing in this one look, and since when its workers run is unknown",
             )
             continue
-        idle = view.now - mark.since
-        if idle < view.thresholds.gang_stall:
-            continue
-        begun = [worker.since for worker in group.workers if worker.since is not None]
         if begun and view.now - max(begun) < view.thresholds.gang_stall:
             continue
+        if mark is not None and view.now - mark.since < view.thresholds.gang_stall:
+            continue
+        if mark is not None:
+            how_long = f"have done nothing for {format_duration(view.now - mark.since)}"
+        else:
+            how_long = (
+                "do nothing in this look, though the youngest worker has run for "
+                f"{format_duration(view.now - max(begun))}"
+            )
         yield hit(
             "GangStalled",
             group_subject(group),
-            f"{who(group)}: all {len(members)} workers run, but their chips have done nothing for "
-            f"{format_duration(idle)} (duty cycle {max(duties) * 100:.1f} % at most).",
+            f"{who(group)}: all {len(members)} workers run, but their chips {how_long} "
+            f"(duty cycle {max(duties) * 100:.1f} % at most).",
             severity="critical",
             evidence=[
                 ray_evidence(
@@ -122,11 +129,14 @@ def judge_stalled(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             ]
             + [
                 ray_evidence(
-                    cluster, f"placement group {group.label}", "idle since", format_time(mark.since)
+                    cluster,
+                    f"placement group {group.label}",
+                    "idle since" if mark is not None else "youngest worker since",
+                    format_time(mark.since if mark is not None else max(begun)),
                 )
             ],
             actions=_actions(view, cluster, group, members),
-            since=mark.since,
+            since=mark.since if mark is not None else None,
             links=group_links(view, group),
             effect=f"the chips of {group.label} do nothing",
         )
@@ -137,7 +147,8 @@ def judge_straggler(view: View, cluster: ClusterView) -> Iterator[Outcome]:
 
     Facts: gke_tpu 4.1 (one host without the series while its peers have it).
     Must not flag: gangs of fewer than three hosts; hosts that were not sampled; a gang that is
-    mixed as a whole; what lasts under two minutes (evaluation or a checkpoint on one rank).
+    mixed as a whole; what lasts under two minutes (evaluation or a checkpoint on one rank), as far
+    as looks tell: a single look judges what it sees, of workers that have run for that long.
     """
     for group, members in _gangs(view, cluster):
         if len(members) < 3:
@@ -172,24 +183,26 @@ def judge_straggler(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             for item, host, _ in odd
         ]
         seen = [mark for mark in marks if mark is not None]
-        if not seen:
+        begun = [worker.since for worker in group.workers if worker.since is not None]
+        since = min((mark.since for mark in seen), default=None)
+        started = since if since is not None else max(begun, default=None)
+        if started is None:
             yield unknown(
                 "GangStraggler",
                 group_subject(group),
-                "one host differs in this one look; it takes several to tell",
+                "one host differs in this one look, and since when its workers run is unknown",
             )
             continue
-        since = min(mark.since for mark in seen)
-        if view.now - since < view.thresholds.gang_straggler:
+        if view.now - started < view.thresholds.gang_straggler:
             continue
+        how_long = f" for {format_duration(view.now - since)}" if since is not None else ""
         hosts = names_of(f"{host_name(host)} of {item.name}" for item, host, _ in odd)
         values = names_of(f"{(use.duty_cycle or 0.0) * 100:.0f} %" for _, _, use in odd)
         yield hit(
             "GangStraggler",
             group_subject(group),
             f"{who(group)}: {hosts} {'differs' if len(odd) == 1 else 'differ'} from the rest of "
-            f"the gang (duty cycle {values} against {middle * 100:.0f} %) for "
-            f"{format_duration(view.now - since)}.",
+            f"the gang (duty cycle {values} against {middle * 100:.0f} %){how_long}.",
             severity="warning",
             evidence=[
                 ray_evidence(

@@ -34,6 +34,9 @@ from fleet.topology import split_pod_type
 
 NEEDED_ENV = ("TPU_NAME", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES")
 
+PEERS_ENV = ("TPU_WORKER_HOSTNAMES", "TPU_PROCESS_ADDRESSES")
+"""Either of them tells a host where its peers are (gke_tpu R27)."""
+
 
 def judge_identity(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     """``MissingSliceIdentity``: a multi-host group's pod has no slice name, id or hostnames.
@@ -72,7 +75,9 @@ def _lacking(view: View, pod: Pod, host: Host | None) -> list[str]:
         return []
     ray = (host.ray_node.labels if host is not None and host.ray_node is not None else None) or {}
     if ray.get(SLICE_NAME_LABEL) and ray.get(WORKER_ID_LABEL):
-        return []
+        # Ray knows its place; its peers' names it can have from the pod's variables alone.
+        told = "TPU_WORKER_ID" in env and not any(name in env for name in PEERS_ENV)
+        return ["TPU_WORKER_HOSTNAMES"] if told else []
     return lacking
 
 

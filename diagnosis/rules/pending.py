@@ -153,6 +153,9 @@ def _pending(view: View, cluster: ClusterView, group: PlacementGroup, reason: Re
         links=Links(
             cluster=links.cluster,
             slices=links.slices,
+            named=tuple(
+                item.id for name in group.wanted_slices for item in view.slices_named(cluster, name)
+            ),
             groups=links.groups,
             worker_groups=tuple(dict.fromkeys((*links.worker_groups, *reason.worker_groups))),
         ),

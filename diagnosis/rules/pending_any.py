@@ -10,6 +10,7 @@ from diagnosis.rules.survey import (
     Reason,
     Survey,
     incomplete,
+    no_nodes,
     unexplained,
     whole_enough,
 )
@@ -54,6 +55,9 @@ def any_host(survey: Survey, group: PlacementGroup) -> Reason | None:
     held = survey.held - own
     if held <= 0 or total - held >= group.chips:
         return unexplained(cluster, group)
+    refused = [item for item in survey.of_topologies(topologies) if no_nodes(item)]
+    if refused:
+        return incomplete(cluster, refused[:MANY])
     labels = [other.label for other in survey.holders[: MANY + 1] if other.key != group.key]
     return Reason(
         cause="AllSlicesBusy",

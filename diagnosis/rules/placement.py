@@ -195,7 +195,13 @@ def _subslice_name(item: Slice, bundles: list[Bundle]) -> str | None:
     if len(places) != len(keys):
         return None
     measured = all(host.layout == "measured" for host in hosts)
-    return is_subslice(item.topology, places, measured=measured)
+    found = is_subslice(item.topology, places, measured=measured)
+    if found is None and not measured and item.topology.dimensions == 2:
+        # Where worker ids sit is a guess (gke_tpu 0.1), so a 2x4 that lies across is one as well.
+        bx, by, _ = item.topology.host_bounds
+        if bx == by:
+            found = is_subslice(item.topology, {(y, x, z) for x, y, z in places})
+    return found
 
 
 def judge_subset(view: View, cluster: ClusterView) -> Iterator[Outcome]:

@@ -16,18 +16,23 @@ from diagnosis.rules.base import (
     look,
     worker_group_subject,
 )
+from diagnosis.rules.replicas import pod_drift
 from diagnosis.view import View, shorten
 from fleet.hosts import SCALE_EVENTS
 from fleet.model import ClusterView, WorkerGroup
-from fleet.observation import Event, Pod
+from fleet.observation import Event
 from fleet.pods import event_time, gated, node_name, phase, pod_name
 from fleet.times import format_time
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """The autoscaler's newest word on a pod that still waits."""
+    """The autoscaler's newest word on a pod that still waits, or that was given up.
 
-    pod: Pod
+    ``pod``: its name. ``given_up``: it does not exist any more, and its group still lacks pods.
+    """
+
+    pod: str
+    given_up: bool = False
     message: str
     at: float | None
     first: float | None
@@ -36,7 +41,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 def failure_of(view: View, group: WorkerGroup) -> Failure | None:
     """The failure to scale up for a worker group, or ``None`` when its newest word is another."""
-    newest: tuple[float, str, Pod, Event] | None = None
+    newest: tuple[float, str, Event] | None = None
     first: float | None = None
     hurt = set()
     for pod in group.pods:
@@ -50,14 +55,56 @@ def failure_of(view: View, group: WorkerGroup) -> Failure | None:
                 hurt.add(pod_name(pod))
                 first = at if first is None else min(first, at)
             if newest is None or (at, pod_name(pod)) >= newest[:2]:
-                newest = (at, pod_name(pod), pod, event)
-    if newest is None or not _failed(newest[3]):
+                newest = (at, pod_name(pod), event)
+    if newest is None:
+        return _given_up(view, group)
+    if not _failed(newest[2]):
         return None
     return Failure(
-        pod=newest[2],
-        message=newest[3].message or "no reason given",
+        pod=newest[1],
+        message=newest[2].message or "no reason given",
         at=newest[0] or None,
         first=first or None,
+        pods=len(hurt),
+    )
+
+
+def _given_up(view: View, group: WorkerGroup) -> Failure | None:
+    """A recent failure for pods that were deleted again while the group still lacks pods.
+
+    KubeRay deletes an incomplete replica and its events outlive it (gke_tpu 1.4, R33). Pods are
+    called ``<cluster>-<group>-worker-<random>``.
+    """
+    drift = pod_drift(group)
+    if drift is None or drift >= 0:
+        return None
+    prefix = f"{group.cluster}-{group.name}-worker-"
+    there = {pod_name(pod) for pod in group.pods}
+    newest: tuple[float, str, Event] | None = None
+    hurt = set()
+    for (kind, namespace, name), events in view.fleet.events_by_object.items():
+        if kind != "Pod" or namespace != group.namespace or name in there:
+            continue
+        if not name.startswith(prefix):
+            continue
+        for event in events:
+            at = event_time(event)
+            if event.reason not in SCALE_EVENTS or at is None:
+                continue
+            if view.now - at > view.thresholds.replica_drift_grace:
+                continue
+            if _failed(event):
+                hurt.add(name)
+            if newest is None or (at, name) >= newest[:2]:
+                newest = (at, name, event)
+    if newest is None or not _failed(newest[2]):
+        return None
+    return Failure(
+        pod=newest[1],
+        given_up=True,
+        message=newest[2].message or "no reason given",
+        at=newest[0],
+        first=newest[0],
         pods=len(hurt),
     )
 
@@ -87,15 +134,20 @@ def judge_scale_up(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             if any(host.problem == "ScaleUpFailed" for host in item.hosts)
         )
         waiting = [pod for pod in group.pods if node_name(pod) is None]
+        told = (
+            f"pods for it were given up, and it has {len(group.pods)} pods"
+            if found.given_up
+            else f"{len(waiting)} of its pods wait"
+        )
         yield hit(
             "ScaleUpFailed",
             worker_group_subject(group),
             f"The cloud could not add nodes for worker group {group.name} ({cluster.id}); "
-            f"{len(waiting)} of its pods wait: {shorten(found.message)}",
+            f"{told}: {shorten(found.message)}",
             severity="warning",
             evidence=[
-                kube_evidence("pod", pod_name(found.pod), "event", found.message),
-                kube_evidence("pod", pod_name(found.pod), "event last seen", format_time(found.at)),
+                kube_evidence("pod", found.pod, "event", found.message),
+                kube_evidence("pod", found.pod, "event last seen", format_time(found.at)),
                 kube_evidence("worker group", group.name, "pods without a node", len(waiting)),
             ],
             actions=[
@@ -105,7 +157,7 @@ def judge_scale_up(view: View, cluster: ClusterView) -> Iterator[Outcome]:
                 ),
                 look(
                     "See the pod that waits.",
-                    commands.describe_pod(view, cluster.namespace, pod_name(found.pod)),
+                    commands.describe_pod(view, cluster.namespace, found.pod),
                 ),
                 fix(
                     "Wait for capacity, or use another zone, a reservation, a higher quota "

@@ -28,14 +28,15 @@ from fleet.topology import split_pod_type
 def retry_rate(view: View, group: PlacementGroup) -> float | None:
     """Scheduling attempts a second of a waiting group; ``None`` when it cannot be told.
 
-    From two looks where there were two; in a single look the attempts over the time it has waited
-    (for a RESCHEDULING group since it lost its host, as the counter starts with the group but
+    From two looks where there were two and the count has moved (a count that stands still says
+    nothing: Ray's snapshot may be the same one); in a single look the attempts over the time it has
+    waited (for a RESCHEDULING group since it lost its host, as the counter starts with the group but
     barely moves while it is CREATED).
     """
     if group.attempts is None:
         return None
     before = view.attempts_before(group)
-    if before is not None and view.now > before.at and group.attempts >= before.count:
+    if before is not None and view.now > before.at and group.attempts > before.count:
         return (group.attempts - before.count) / (view.now - before.at)
     if group.pending_seconds is None:
         return None

@@ -17,11 +17,13 @@ from diagnosis.rules.base import (
     ray_evidence,
     slice_subject,
 )
-from diagnosis.rules.scheduler import leak_of
+from diagnosis.rules.scheduler import leak_of, same_pod_type
 from diagnosis.view import View, host_name, multi_host, names_of
+from fleet.groups import HEAD_RESOURCE
 from fleet.joining import SLICE_NAME_LABEL
 from fleet.model import ClusterView, Host, PlacementGroup, Slice
 from fleet.pods import DYNAMIC_SLICE_LABEL, env_of, labels_of
+from fleet.topology import split_pod_type
 
 
 def slice_links(item: Slice, hosts: list[Host] | None = None) -> Links:
@@ -215,6 +217,16 @@ def judge_spans(view: View, cluster: ClusterView) -> Iterator[Outcome]:
         )
 
 
+def _offers(item: Slice, host: Host) -> bool:
+    """Whether a host offers the head of this slice's shape, in any spelling of it."""
+    if not host.offers_head or item.pod_type is None:
+        return host.offers_head
+    names = (host.ray_node.resources_total or {}) if host.ray_node is not None else {}
+    heads = [found["pod_type"] for name in names if (found := HEAD_RESOURCE.match(name))]
+    unread = [head for head in heads if split_pod_type(head) is None]
+    return bool(unread) or any(same_pod_type(head, item.pod_type) for head in heads)
+
+
 def judge_head_resource(view: View, cluster: ClusterView) -> Iterator[Outcome]:
     """``HeadResourceMissing``: a whole slice whose worker 0 offers no ``TPU-<pod type>-head``.
 
@@ -227,7 +239,7 @@ def judge_head_resource(view: View, cluster: ClusterView) -> Iterator[Outcome]:
             continue
         if any(host.ray_node is None for host in item.hosts):
             continue
-        if any(host.offers_head for host in item.hosts):
+        if any(_offers(item, host) for host in item.hosts):
             continue
         named = any(
             ((host.ray_node.labels if host.ray_node else None) or {}).get(SLICE_NAME_LABEL)

@@ -130,10 +130,7 @@ class Survey:
 
 def coming(slices: Sequence[Slice]) -> bool:
     """Whether one of these slices is on its way: young or held back on purpose, not refused."""
-    return any(
-        item.forming and not any(host.problem == "ScaleUpFailed" for host in item.hosts)
-        for item in slices
-    )
+    return any(item.forming and not no_nodes(item) for item in slices)
 
 
 def whole_enough(item: Slice) -> bool:
@@ -141,10 +138,18 @@ def whole_enough(item: Slice) -> bool:
     return item.hosts_expected is None or item.hosts_alive >= item.hosts_expected
 
 
+def no_nodes(item: Slice) -> bool:
+    """Whether the cloud could not add nodes for it."""
+    return any(host.problem == "ScaleUpFailed" for host in item.hosts)
+
+
 def incomplete(cluster: ClusterView, broken: Sequence[Slice]) -> Reason:
     """The reason "that slice lacks hosts", or that it is gone altogether."""
-    failed = any(host.problem == "ScaleUpFailed" for item in broken for host in item.hosts)
-    gone = all(item.hosts_alive == 0 and not any(h.pod for h in item.hosts) for item in broken)
+    failed = any(no_nodes(item) for item in broken)
+    gone = not failed and all(
+        item.hosts_alive == 0 and not any(h.problem == "PodUnschedulable" for h in item.hosts)
+        for item in broken
+    )
     item = broken[0]
     if gone:
         return Reason(

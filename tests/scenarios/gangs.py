@@ -132,7 +132,7 @@ def one_host_does_nothing() -> list[World]:
     return stalled([96, 97, 2, 95], minutes=range(0, 6))
 
 
-@scene(unknown=("GangStraggler",))
+@scene(("GangStraggler", None, "worker 2"))
 def one_host_differs_in_a_single_look() -> list[World]:
     return stalled([96, 97, 2, 95], minutes=range(1))
 

@@ -40,7 +40,7 @@ def a_fault_condition_that_is_false() -> World:
     return world
 
 
-@scene(("SliceIncomplete", "RayletDead", S0))
+@scene(("SliceIncomplete", "RayletDead", S0), ("RuntimeFault", "MegascaleHangDetected", S0))
 def a_hang_behind_a_lost_host() -> World:
     world = World()
     name = world.add()

@@ -447,10 +447,23 @@ def logical_devices_on_v7x() -> World:
 
 
 @scene()
-def chips_pause_in_one_look() -> World:
+def chips_pause_in_one_look() -> list[World]:
+    looks = []
+    for minute, duty in enumerate((96, 0, 95)):
+        world = World()
+        world.now += minute * 60
+        name = world.add()
+        world.gang("train", name)
+        world.duty(name, [duty] * 4)
+        looks.append(world)
+    return looks
+
+
+@scene()
+def chips_do_nothing_while_the_program_compiles() -> World:
     world = World()
     name = world.add()
-    world.gang("train", name)
+    world.gang("train", name, age=300.0)
     world.duty(name, [0, 0, 0, 0])
     return world
 

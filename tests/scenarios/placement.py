@@ -203,7 +203,7 @@ def waits_for_an_incomplete_slice() -> World:
     return world
 
 
-@scene(("ScaleUpFailed", None, "v6e-16-group"))
+@scene(("ScaleUpFailed", None, "v6e-16-group"), ("PlacementPending", "ScaleUpFailed", "wants"))
 def waits_for_what_the_cloud_does_not_give() -> World:
     world = World()
     name = world.add(age=300)

@@ -128,7 +128,11 @@ def pod_missing() -> World:
     return world
 
 
-@scene(("SliceIncomplete", "ScaleUpFailed", S0), statuses=INCOMPLETE)
+@scene(
+    ("SliceIncomplete", "ScaleUpFailed", S0),
+    ("PlacementPending", "ScaleUpFailed", None),
+    statuses=INCOMPLETE,
+)
 def quota_exceeded() -> World:
     world = World()
     name = world.add(age=HOUR)

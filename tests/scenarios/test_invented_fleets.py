@@ -46,9 +46,9 @@ ANSWERS: dict[str, tuple[tuple[Must, ...], tuple[str, ...]]] = {
     "member_dead": ((("GangMemberDead", None, GROUP),), ()),
     "gang_incomplete": ((("GangIncomplete", None, GROUP),), ()),
     "idle": ((("ReservationIdle", None, GROUP),), ()),
-    # Nothing is wrong yet, or no longer, or not in a single look.
+    "stalled": ((("GangStalled", None, GROUP),), ()),
+    # Nothing is wrong yet, or no longer.
     "forming": ((), ()),
-    "stalled": ((), ()),
     "restarted": ((), ()),
 }
 ELSEWHERE = {"all_busy", "queued_behind"}

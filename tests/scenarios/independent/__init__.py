@@ -1,0 +1,1 @@
+"""Scenes written from the contract and the facts alone, as raw answers of the APIs on disk."""
