@@ -48,6 +48,12 @@ class Settings(BaseSettings):
         "account is found, except when only Ray addresses were given: then the kubeconfig that "
         "happens to lie around has nothing to do with them.",
     )
+    kubernetes_watch: Literal["on", "off"] = Field(
+        "on",
+        description="Whether 'serve' follows Kubernetes by watches, which cost the API server next "
+        "to nothing while little changes. 'off' lists everything at each look: for an account that "
+        "may list and not watch, or a proxy that cuts long answers.",
+    )
     kubeconfig: Path | None = Field(
         None, description="The kubeconfig file, when it is neither $KUBECONFIG nor ~/.kube/config."
     )

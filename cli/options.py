@@ -23,7 +23,15 @@ HIDDEN = {"demo"}
 
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "Where to look": (
-        *("bundle", "kubernetes", "kubeconfig", "kube_context", "namespaces", "ray_addresses"),
+        *(
+            "bundle",
+            "kubernetes",
+            "kubernetes_watch",
+            "kubeconfig",
+            "kube_context",
+            "namespaces",
+            "ray_addresses",
+        ),
         *("ray_token", "ray_token_file", "ray_ca_file", "prometheus_url"),
     ),
     "Pace": ("poll_interval", "request_timeout", "max_body_mebibytes"),

@@ -79,7 +79,8 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     :class:`~fleet.observation.SourceStatus` and ``detail`` in a sentence. With rows, a ``reason``
     means that some are missing (``truncated``) or were read in part only (``malformed``).
     Each text of ``malformed`` starts with the part's name and a colon.
-    ``continue_token`` asks Kubernetes for the next page.
+    ``continue_token`` asks Kubernetes for the next page; ``version`` is what a list shows the state
+    of, and where a watch goes on from.
     """
 
     rows: tuple[T, ...] | None
@@ -88,10 +89,12 @@ class Decoded(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     malformed: tuple[str, ...] = ()
     truncation: Truncation | None = None
     continue_token: str | None = None
+    version: str | None = None
 
 
 class _ListMeta(msgspec.Struct, frozen=True):
     continue_: str | None = msgspec.field(default=None, name="continue")
+    version: str | None = msgspec.field(default=None, name="resourceVersion")
 
 
 class _KubernetesList(msgspec.Struct, Generic[T], frozen=True):
@@ -145,8 +148,19 @@ def decode_kubernetes(part: str, data: bytes) -> Decoded[Any]:
     wrong = wrong_kind(part, answer.kind)
     if wrong:
         return Decoded(rows=None, reason="malformed", detail=wrong)
-    token = answer.metadata.continue_ if answer.metadata else None
-    return _finish(part, answer.items, Notes(), Envelope(token=token))
+    meta = answer.metadata or _ListMeta()
+    envelope = Envelope(token=meta.continue_, version=meta.version)
+    return _finish(part, answer.items, Notes(), envelope)
+
+
+_OBJECT_DECODERS = {part: msgspec.json.Decoder(kind) for part, kind in KUBERNETES_KINDS.items()}
+
+
+def decode_object(part: str, data: msgspec.Raw | bytes) -> Decoded[Any]:
+    """One object of a watch: one row, or none where nothing of it could be read."""
+    notes = Notes()
+    row = _row(part, KUBERNETES_KINDS[part], _OBJECT_DECODERS[part], Raw(bytes(data)), 0, notes)
+    return _finish(part, (row,) if row is not None else (), notes, Envelope())
 
 
 def decode_ray(part: str, data: bytes) -> Decoded[Any]:
@@ -229,6 +243,7 @@ def _finish(part: str, rows: tuple[Any, ...], notes: Notes, envelope: Envelope) 
         malformed=tuple(f"{part}: {text}" for text in notes.summary()),
         truncation=truncation,
         continue_token=envelope.token or None,
+        version=envelope.version or None,
     )
 
 
@@ -350,6 +365,7 @@ __all__ = [
     "Decoded",
     "decode_cluster_status",
     "decode_kubernetes",
+    "decode_object",
     "decode_ray",
     "decode_version",
     "shorten",

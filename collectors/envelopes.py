@@ -24,6 +24,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: list[Any] = []
     token: str | None = None
+    version: str | None = None
     funnel: tuple[object, object, object] | None = None
     warnings: str = ""
 
@@ -73,8 +74,13 @@ def kubernetes_envelope(part: str, top: Any) -> Envelope:
     if not isinstance(items, list):
         raise Unreadable("malformed", f"items: expected a list, got {json_type(items)}")
     metadata = peel(top.get("metadata"))
-    token = text_of(metadata.get("continue")) if isinstance(metadata, dict) else None
-    return Envelope(rows=items, token=token)
+    if not isinstance(metadata, dict):
+        return Envelope(rows=items)
+    return Envelope(
+        rows=items,
+        token=text_of(metadata.get("continue")),
+        version=text_of(metadata.get("resourceVersion")),
+    )
 
 
 def _status(top: dict[str, Any]) -> tuple[str, str]:

@@ -162,6 +162,8 @@ def failure(error: BaseException, timeout: float) -> FetchError:
             isinstance(cause, OSError) and cause.errno == errno.ECONNREFUSED
         ):
             return FetchError("refused", "connection refused")
+        if isinstance(cause, ConnectionResetError | BrokenPipeError):
+            return FetchError("unreachable", "the connection was reset")
         if isinstance(cause, TimeoutError) or "Timeout" in name:
             return FetchError("timed_out", f"no answer within {timeout:g} s")
         text = str(cause)
@@ -245,6 +247,28 @@ def _retry_after(value: str | None) -> float | None:
     except (TypeError, ValueError):
         return None
     return 30.0
+
+
+MOST_SKEW = 5.0
+"""Seconds: an HTTP date is whole seconds, and an answer takes its time."""
+
+
+def clock_skew(date: str | None, now: float) -> float | None:
+    """Seconds by which a server's clock is ahead of ours; ``None`` where it does not say."""
+    if not date:
+        return None
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def skew_remark(skew: float | None) -> str | None:
+    """A sentence when two clocks differ by so much that ages come out wrong."""
+    if skew is None or abs(skew) <= MOST_SKEW:
+        return None
+    how = "ahead of" if skew > 0 else "behind"
+    return f"its clock is {abs(skew):.0f} s {how} ours, and ages are wrong by as much"
 
 
 def next_delay(

@@ -81,6 +81,11 @@ class Board:
             return self._snapshot if self._snapshot is not newer_than else None
 
 
+def live_sources(settings: Settings) -> SourceSet:
+    """The sources of a service: Kubernetes is watched, not listed at each look."""
+    return SourceSet(settings, watch=True)
+
+
 class Runtime:
     """Collectors in the background. Start it once in a process and stop it at the end."""
 
@@ -90,7 +95,7 @@ class Runtime:
         *,
         listeners: Iterable[Listener] = (),
         memory: Callable[[], Memory | None] | None = None,
-        make_sources: Callable[[Settings], SourceSet] = SourceSet,
+        make_sources: Callable[[Settings], SourceSet] = live_sources,
         clock: Callable[[], float] = time.time,
         spread: Callable[[], float] = random.random,
     ) -> None:

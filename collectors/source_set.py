@@ -6,6 +6,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from collectors.discovery import BARE_NAMESPACE, RayTarget, source_name
@@ -18,11 +19,16 @@ from collectors.kubernetes_connection import (
     SharedConnection,
     connect,
 )
+from collectors.kubernetes_source import WatchSource
 from collectors.ray_state import RaySource, TokenSource
 from fleet.observation import RayObservation, SourceStatus
 from settings import Settings, split_address
 
 log = logging.getLogger("slicewatch.sources")
+
+MOST_PROXIED = 128
+"""Requests at once through the API server's proxy. They run in threads, made as needed: a few heads
+that hang must not use up all there are."""
 
 Key = tuple[str, str]
 """Namespace and name of a Ray cluster."""
@@ -38,8 +44,19 @@ class SourceSet:
     Make it in the event loop that will use it: HTTP clients belong to a loop.
     """
 
-    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        watch: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """Find the Kubernetes connection and name the Ray addresses.
+
+        Args:
+            settings: what to ask.
+            watch: follow Kubernetes by watches, for whoever looks again and again.
+            clock: epoch seconds.
 
         Raises:
             NothingToLookAt: there is nothing to ask.
@@ -48,21 +65,34 @@ class SourceSet:
         self._clock = clock
         self._token = TokenSource(settings.ray_token, settings.ray_token_file)
         self._shared = SharedConnection(self._connect)
+        self._proxies = ThreadPoolExecutor(MOST_PROXIED, thread_name_prefix="ray-proxy")
         self._in_cluster = False
         self.addresses = named_addresses(settings.ray_addresses)
         self.kubernetes: ObjectSource | None = None
         if settings.asks_kubernetes and self._has_kubernetes():
-            self.kubernetes = ListSource(
-                self._shared,
-                namespaces=settings.namespaces,
-                poll_interval=settings.poll_interval,
-                clock=clock,
-            )
+            self.kubernetes = self._kubernetes(watch and settings.kubernetes_watch == "on")
         elif not self.addresses:
             raise NothingToLookAt(
                 "no Kubernetes (kubeconfig or in-cluster account) and no Ray address: give "
                 "--kubeconfig, --ray-address http://HOST:8265 or --bundle PATH"
             )
+
+    def _kubernetes(self, watch: bool) -> ObjectSource:
+        settings = self._settings
+        if watch:
+            return WatchSource(
+                self._shared,
+                namespaces=settings.namespaces,
+                poll_interval=settings.poll_interval,
+                patience=settings.request_timeout,
+                clock=self._clock,
+            )
+        return ListSource(
+            self._shared,
+            namespaces=settings.namespaces,
+            poll_interval=settings.poll_interval,
+            clock=self._clock,
+        )
 
     def _connect(self) -> KubernetesConnection:
         settings = self._settings
@@ -72,6 +102,7 @@ class SourceSet:
                 context=settings.kube_context,
                 timeout=settings.request_timeout,
                 max_body=settings.max_body_mebibytes * MEBIBYTE,
+                clock=self._clock,
             )
         except NoKubernetes as error:
             raise FetchError("missing", str(error)) from None
@@ -97,7 +128,7 @@ class SourceSet:
         """The source for a Ray cluster that Kubernetes knows."""
         if self._in_cluster:
             return self._source(target.key, self._http(target.url), target.url, "Authorization")
-        transport = ServiceProxyTransport(self._shared, target.proxy_path)
+        transport = ServiceProxyTransport(self._shared, target.proxy_path, self._proxies)
         # The API server takes the first header for itself.
         return self._source(target.key, transport, target.proxy_path, "X-Ray-Authorization")
 
@@ -125,6 +156,7 @@ class SourceSet:
 
     def close(self) -> None:
         """Give the Kubernetes connection back."""
+        self._proxies.shutdown(wait=False, cancel_futures=True)
         if self.kubernetes is not None:
             self.kubernetes.close()
         self._shared.drop()

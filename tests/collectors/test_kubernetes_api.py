@@ -91,7 +91,7 @@ def test_a_list_that_expires_between_pages_begins_anew_once(server: Server, conf
 
 
 def test_a_list_without_end(server: Server, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collectors.kubernetes_api.MOST_PAGES", 3)
+    monkeypatch.setattr("collectors.kubernetes_lists.MOST_PAGES", 3)
     kube(server)
     server.json("/api/v1/pods", items(named("p"), token="more"))
     found = look(config)

@@ -114,7 +114,7 @@ def test_one_that_hangs_holds_up_nobody(server: Server, run: Callable[..., Runti
 
 def proxied(server: Server, tmp_path: Path, **options: Any) -> Settings:
     config = kubeconfig(tmp_path / "config", server.url)
-    return quick(kubeconfig=config, **options)
+    return quick(kubeconfig=config, kubernetes_watch="off", **options)
 
 
 def test_through_the_service_proxy(
@@ -369,7 +369,11 @@ def test_a_blip_of_one_source_is_not_confirmed_by_another(
 
     monkeypatch.setattr(judging, "judge", judge)
     monkeypatch.setattr(judging, "build_fleet", lambda observation, **_: observation)
-    monkeypatch.setattr(judging, "Memory", lambda: 0)
+
+    class Nothing(int):
+        looks = 0
+
+    monkeypatch.setattr(judging, "Memory", Nothing)
     each = judging.Judging(Settings().thresholds)
 
     def look(kubernetes: int, ray: int, **failing: int) -> int:
