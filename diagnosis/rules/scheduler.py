@@ -30,8 +30,8 @@ def retry_rate(view: View, group: PlacementGroup) -> float | None:
 
     From two looks where there were two and the count has moved (a count that stands still says
     nothing: Ray's snapshot may be the same one); in a single look the attempts over the time it has
-    waited (for a RESCHEDULING group since it lost its host, as the counter starts with the group but
-    barely moves while it is CREATED).
+    waited (for a RESCHEDULING group since it lost its host, as the counter starts with the group
+    but barely moves while it is CREATED).
     """
     if group.attempts is None:
         return None
