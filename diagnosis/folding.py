@@ -143,8 +143,8 @@ Not folded on purpose: ``SchedulerLivelock`` (its cure, removing one group, is a
 the slice that lost a host, and it stops everybody), ``HostRestartedAlone`` beside
 ``GangMemberDead`` (the host and the job are repaired in different places). What a node or a Slice
 object says of itself (``HostMaintenance``, ``RuntimeFault``, ``DynamicSliceDegraded``) is more
-often the cause of a lost host than its consequence, so it stays beside ``SliceIncomplete``. A
-group that waits for *any* slice (``PlacementPending``) has a wait of its own; only one that names the
+often the cause of a lost host than its consequence, so it stays beside ``SliceIncomplete``. A group
+that waits for *any* slice (``PlacementPending``) has a wait of its own; only one that names the
 broken slice is told in the slice's finding, which is critical because of it.
 """
 
