@@ -104,8 +104,8 @@ def timeline_figure(
     figure.update_layout(
         autosize=False,
         width=width,
-        height=ROW * max(2, len(order)) + 56,
-        margin={"l": min(left, width // 2), "r": 12, "t": 6, "b": 36, "autoexpand": False},
+        height=ROW * max(2, len(order)) + 80,
+        margin={"l": min(left, width // 2), "r": 12, "t": 30, "b": 36, "autoexpand": False},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "color": ink.text, "size": 12},
@@ -119,6 +119,7 @@ def timeline_figure(
             "font": {"color": ink.text, "size": 12},
         },
         clickmode="event+select",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": ink.muted, "activecolor": ink.text},
         uirevision=f"{start:.0f}",
     )
     figure.update_xaxes(
@@ -127,6 +128,8 @@ def timeline_figure(
         gridcolor=ink.line,
         griddash="dot",
         linecolor=ink.line,
+        nticks=max(2, width // 150),
+        tickangle=0,
         ticks="outside",
         tickcolor=ink.line,
     )
@@ -154,6 +157,7 @@ def _bar(bar: Bar, name: str, start: float, end: float, zone: tzinfo, ink: Inks)
             "size": [10, 1, 10],
             "symbol": ["square", "circle", "triangle-right" if bar.still else "square"],
             "color": color,
+            "opacity": 1,
         },
         text=["", letter, ""],
         textposition="middle center",

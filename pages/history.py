@@ -67,16 +67,19 @@ def body(current: Snapshot) -> None:
 
 def _show(current: Snapshot, past: Past, place: Place, span: tuple[float, float]) -> None:
     now = current.report.fleet.now
+    # The sentence comes first on the page, and is known last.
+    head = st.container(gap="xsmall")
     start, end = _window(span, now)
     subject = st.query_params.get("subject", "")
     families = _families()
     kinds = [kind for kind in CHANGE_KINDS if FAMILY_OF.get(kind) in families]
     found = past.changes(start, end, kinds=kinds, subject=subject or None, limit=MOST + 1)
-    _parts.sentence(_headline(found, start, end, subject), "headline")
-    st.caption(
-        f"Kept from {_parts.when(span[0])} to {_parts.when(span[1])}. Drag across the picture to "
-        "zoom, double-click to see all of it; choose a row to see that moment."
-    )
+    with head:
+        _parts.sentence(_headline(found, start, end, subject), "headline")
+        st.caption(
+            f"Kept from {_parts.when(span[0])} to {_parts.when(span[1])}. Drag across the picture "
+            "to zoom, double-click to see all of it; choose a row to see that moment."
+        )
     if subject and st.button("Everything, not this alone", key="all-subjects"):
         st.query_params.pop("subject", None)
         st.rerun(scope="fragment")
@@ -216,7 +219,8 @@ def _marks(found: Sequence[Change]) -> list[Mark]:
 def _travel(past: Past, place: Place, start: float, end: float, now: float) -> None:
     """The slider over all looks of the window: every page follows it."""
     moments = past.moments(start, end)
-    if place.at is not None or len(moments) < 2:
+    told = place.at is not None or place.bundle is not None or _state.serving().bundle is not None
+    if told or len(moments) < 2:
         return  # the banner has the slider already, or there is nowhere to go
     step = max(1, len(moments) // 300)
     options = [*moments[::step], moments[-1]]

@@ -19,6 +19,7 @@ STYLE = """
 [class*="st-key-lead-"] [data-testid="stText"] { font-weight: 600; overflow-wrap: anywhere; }
 [class*="st-key-lead-headline"] [data-testid="stText"] { font-size: 1.3rem; line-height: 1.4; }
 [data-testid="stText"] { font-family: inherit; white-space: pre-wrap; overflow-wrap: anywhere; }
+.st-key-moment [data-testid="stSlider"] { padding-inline: 2.5rem; }
 [data-testid="stPlotlyChart"] { overflow-x: auto; }
 [data-testid="stPageLink"] p, [data-testid="stMarkdown"] p { overflow-wrap: anywhere; }
 </style>
