@@ -31,7 +31,8 @@ def wait_for(page: Any, text: str | re.Pattern[str]) -> None:
 def test_stop_a_host_and_see_it_found_and_mended(page: Any, demo: str) -> None:
     open_page(page, demo)
     wait_for(page, "All 3 slices are whole")
-    assert page.locator(".js-plotly-plot").count() == 1
+    # The wall of slices, and the capacity beside it.
+    assert page.locator(".js-plotly-plot").count() == 2
 
     page.get_by_role("link", name="Break something").click()
     page.wait_for_url("**/break_something")
