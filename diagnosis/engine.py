@@ -169,6 +169,8 @@ def _run(view: View, cluster: ClusterView, rule: Rule) -> Iterator[Outcome]:
         return
     needs = [need for need in rule.needs if need.startswith("ray:") or cluster.has_kubernetes]
     lacking = [need for need in needs if not available(view, cluster, need)]
+    if not any(available(view, cluster, part) for part in rule.either):
+        lacking += rule.either
     if lacking:
         yield unknown(rule.code, cluster_subject(cluster), _lack(cluster, lacking))
         if not rule.partial:

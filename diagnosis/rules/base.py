@@ -63,6 +63,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     code: str
     needs: tuple[str, ...] = ()
+    either: tuple[str, ...] = ()
+    """Parts of which one is enough; with none of them the rule is unknown."""
     judge: Judge
     partial: bool = True
     ray_side: bool = True

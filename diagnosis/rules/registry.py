@@ -27,7 +27,12 @@ from diagnosis.rules.base import Rule
 
 RULES: tuple[Rule, ...] = (
     # Judges each slice by what is seen of it, and says "unknown" slice by slice.
-    Rule(code="SliceIncomplete", judge=incomplete.judge_incomplete, ray_side=False),
+    Rule(
+        code="SliceIncomplete",
+        either=("ray:nodes", "kubernetes:pods"),
+        judge=incomplete.judge_incomplete,
+        ray_side=False,
+    ),
     Rule(
         code="SliceSpansNodePools",
         needs=("kubernetes:pods", "kubernetes:nodes"),
@@ -36,7 +41,12 @@ RULES: tuple[Rule, ...] = (
         kubernetes_only=True,
     ),
     Rule(code="DuplicateWorkerId", needs=("ray:nodes",), judge=slices.judge_duplicates),
-    Rule(code="MissingSliceIdentity", judge=identity.judge_identity, ray_side=False),
+    Rule(
+        code="MissingSliceIdentity",
+        either=("ray:nodes", "kubernetes:pods"),
+        judge=identity.judge_identity,
+        ray_side=False,
+    ),
     Rule(
         code="HostnamesUnresolvable",
         needs=("kubernetes:pods", "kubernetes:services"),
@@ -81,7 +91,12 @@ RULES: tuple[Rule, ...] = (
         judge=restarted.judge_restarted,
     ),
     Rule(code="HeadResourceMissing", needs=("ray:nodes",), judge=slices.judge_head_resource),
-    Rule(code="ChipCountMismatch", judge=chip_counts.judge_chips, ray_side=False),
+    Rule(
+        code="ChipCountMismatch",
+        either=("ray:nodes", "kubernetes:pods"),
+        judge=chip_counts.judge_chips,
+        ray_side=False,
+    ),
     Rule(
         code="PhantomTpu",
         needs=("ray:nodes", "kubernetes:pods"),
